@@ -45,10 +45,10 @@ macro_rules! with_driver_api {
             ContextSynchronize () => context::synchronize(null()) { 18 cuCtxSynchronize 2000; }
             ContextSynchronize (context: Handle) => context::synchronize(context) { 19 cuCtxSynchronize_v2 13000; }
             ContextWait (limit: i32, value: usize) => context::sets_limit(limit, value) { 20 cuCtxSetLimit 3010; }
-            Query (pvalue: Ptr, limit: i32) => context::waits_for_context() { 21 cuCtxGetLimit 3010; }
+            Query (pvalue: Ptr, limit: i32) => context::waits_if(false) { 21 cuCtxGetLimit 3010; }
             ContextWait (flags: u32) => context::sets_flags(flags) { 259 cuCtxSetFlags 12010; }
-            Query (peer_context: Handle, flags: u32) => context::waits_for_context() { 260 cuCtxEnablePeerAccess 4000; }
-            Query (peer_context: Handle) => context::waits_for_context() { 261 cuCtxDisablePeerAccess 4000; }
+            Query (peer_context: Handle, flags: u32) => context::waits_if(false) { 260 cuCtxEnablePeerAccess 4000; }
+            Query (peer_context: Handle) => context::waits_if(false) { 261 cuCtxDisablePeerAccess 4000; }
             ContextWait (ph_ctx: Ptr, desc: Handle, dev: i32, flags: u32)
                 => context::waits_if(true) { 262 cuGreenCtxCreate 12040; }
             EventRecord (context: Handle, event: Handle) => event::record_context(context, event) { 22 cuCtxRecordEvent 12050; }
@@ -141,17 +141,17 @@ macro_rules! with_driver_api {
             GraphUpload (h_graph_exec: Handle, stream: Handle)
                 => stream::submit(stream) { 70 cuGraphUpload 11010; 71 cuGraphUpload_ptsz 11010; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
-                => graph::add_kernel_node(node_params) { 72 cuGraphAddKernelNode 10000; 73 cuGraphAddKernelNode_v2 12000; }
+                => graph::add_node(node_params) { 72 cuGraphAddKernelNode 10000; 73 cuGraphAddKernelNode_v2 12000; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, num_dependencies: usize, node_params: Ptr)
                 => graph::add_node(node_params) { 74 cuGraphAddNode 12020; }
             GraphNode (ph_graph_node: Ptr, h_graph: Handle, dependencies: Ptr, dependency_data: Ptr, num_dependencies: usize, node_params: Ptr)
                 => graph::add_node(node_params) { 75 cuGraphAddNode_v2 12030; }
-            GraphNode (h_node: Handle, node_params: Ptr) => graph::add_kernel_node(node_params) {
+            GraphNode (h_node: Handle, node_params: Ptr) => graph::add_node(node_params) {
                 76 cuGraphKernelNodeSetParams 10000;
                 77 cuGraphKernelNodeSetParams_v2 12000;
             }
             GraphNode (h_graph_exec: Handle, h_node: Handle, node_params: Ptr)
-                => graph::change_kernel_node(h_graph_exec, node_params) {
+                => graph::change_node(h_graph_exec, node_params) {
                 78 cuGraphExecKernelNodeSetParams 10010;
                 79 cuGraphExecKernelNodeSetParams_v2 12000;
             }
@@ -265,12 +265,12 @@ macro_rules! with_driver_api {
 
             // Virtual memory, and memory of other processes
             Query (ptr: u64, size: usize, offset: usize, handle: u64, flags: u64)
-                => context::waits_for_context() { 265 cuMemMap 10020; }
-            Query (ptr: u64, size: usize) => context::waits_for_context() { 266 cuMemUnmap 10020; }
-            Query (ptr: u64, size: usize, desc: Ptr, count: usize) => context::waits_for_context() { 267 cuMemSetAccess 10020; }
+                => context::waits_if(false) { 265 cuMemMap 10020; }
+            Query (ptr: u64, size: usize) => context::waits_if(false) { 266 cuMemUnmap 10020; }
+            Query (ptr: u64, size: usize, desc: Ptr, count: usize) => context::waits_if(false) { 267 cuMemSetAccess 10020; }
             Query (device_pointer: Ptr, handle: IpcHandle, flags: u32)
-                => context::waits_for_context() { 268 cuIpcOpenMemHandle 4010; 269 cuIpcOpenMemHandle_v2 11000; }
-            Query (event: Ptr, handle: IpcHandle) => context::waits_for_context() { 270 cuIpcOpenEventHandle 4010; }
+                => context::waits_if(false) { 268 cuIpcOpenMemHandle 4010; 269 cuIpcOpenMemHandle_v2 11000; }
+            Query (event: Ptr, handle: IpcHandle) => context::waits_if(false) { 270 cuIpcOpenEventHandle 4010; }
             Free (device_pointer: u64) => context::frees(device_pointer) { 271 cuIpcCloseMemHandle 4010; }
 
             // Allocation in stream order
@@ -313,25 +313,25 @@ macro_rules! with_driver_api {
             CopyAsync (p_copy: Ptr)
                 => copy::asynchronous(0, 0, std::ptr::null_mut()) { 184 cuMemcpy3DPeer 4000; 185 cuMemcpy3DPeer_ptds 7000; }
             CopyAsync (dst: u64, src: u64, byte_count: usize, stream: Handle)
-                => copy::copies(dst, byte_count, [dst, src], stream) { 186 cuMemcpyAsync 4000; 187 cuMemcpyAsync_ptsz 7000; }
+                => copy::copies(dst, [byte_count; 2], [dst, src], stream) { 186 cuMemcpyAsync 4000; 187 cuMemcpyAsync_ptsz 7000; }
             CopyAsync (dst_device: u64, dst_context: Handle, src_device: u64, src_context: Handle, byte_count: usize, stream: Handle)
                 => copy::asynchronous(dst_device, byte_count, stream) { 188 cuMemcpyPeerAsync 4000; 189 cuMemcpyPeerAsync_ptsz 7000; }
             CopyAsync (dst_device: u64, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::copies(dst_device, byte_count, [src_host as u64, 0], stream) {
+                => copy::copies(dst_device, [byte_count; 2], [src_host as u64, 0], stream) {
                 190 cuMemcpyHtoDAsync_v2 3020; 191 cuMemcpyHtoDAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_host: Ptr, src_device: u64, byte_count: usize, stream: Handle)
-                => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream) {
+                => copy::copies(dst_host as u64, [byte_count; 2], [dst_host as u64, 0], stream) {
                 192 cuMemcpyDtoHAsync_v2 3020; 193 cuMemcpyDtoHAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_device: u64, src_device: u64, byte_count: usize, stream: Handle)
                 => copy::asynchronous(dst_device, byte_count, stream) { 194 cuMemcpyDtoDAsync_v2 3020; 195 cuMemcpyDtoDAsync_v2_ptsz 7000; }
             CopyAsync (dst_array: Handle, dst_offset: usize, src_host: Ptr, byte_count: usize, stream: Handle)
-                => copy::copies(0, byte_count, [src_host as u64, 0], stream) {
+                => copy::copies(0, [byte_count; 2], [src_host as u64, 0], stream) {
                 196 cuMemcpyHtoAAsync_v2 3020; 197 cuMemcpyHtoAAsync_v2_ptsz 7000;
             }
             CopyAsync (dst_host: Ptr, src_array: Handle, src_offset: usize, byte_count: usize, stream: Handle)
-                => copy::copies(dst_host as u64, byte_count, [dst_host as u64, 0], stream) {
+                => copy::copies(dst_host as u64, [byte_count; 2], [dst_host as u64, 0], stream) {
                 198 cuMemcpyAtoHAsync_v2 3020; 199 cuMemcpyAtoHAsync_v2_ptsz 7000;
             }
             CopyAsync (p_copy: Ptr, stream: Handle)

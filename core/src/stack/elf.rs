@@ -138,18 +138,11 @@ pub fn has_fixed_addresses(head: &[u8; HEAD_BYTES]) -> bool {
 
 /// The file's address of a function that it does not export, by the table that `strip` removes: `file` is its bytes, from address 0.
 pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
-    let head: [u8; 64] = file.array(0)?;
-    if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 58) != 64 {
-        return None;
-    }
-    let section = |number: u32| {
-        let section: [u8; 64] = file.array(u64_at(&head, 40).checked_add(u64::from(number) * 64)?)?;
-        Some((u32_at(&section, 4), u64_at(&section, 24), u64_at(&section, 32), u32_at(&section, 40)))
-    };
-    let count = u16_at(&head, 60).min(MOST_SECTIONS);
-    let (_, at, bytes, strings) = (0..u32::from(count)).filter_map(section).find(|(kind, ..)| *kind == SHT_SYMTAB)?;
-    let (_, strings_at, strings_bytes, _) = section(strings)?;
-    let named = places_of(file, (strings_at, strings_bytes), &[name.as_bytes(), b"\0"].concat());
+    let (sections, _) = sections(file)?;
+    let symbols = sections.iter().find(|section| u32_at(*section, 4) == SHT_SYMTAB)?;
+    let strings = sections.get(u32_at(symbols, 40) as usize)?;
+    let (at, bytes) = part_of(symbols);
+    let named = places_of(file, part_of(strings), &[name.as_bytes(), b"\0"].concat());
     if named.is_empty() {
         return None;
     }
@@ -162,6 +155,30 @@ pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
         let symbols = file.bytes(begin, CHUNK.min((end - begin) as usize));
         symbols.as_chunks().0.iter().find(is_it).map(|symbol| u64_at(symbol, 8))
     })
+}
+
+/// How long a section is, by the table in its file.
+pub fn section_bytes(file: &impl Memory, name: &str) -> Option<u64> {
+    let (sections, names) = sections(file)?;
+    let (names, _) = part_of(sections.get(names)?);
+    let name = [name.as_bytes(), b"\0"].concat();
+    let is_it = |section: &&[u8; 64]| file.bytes(names.wrapping_add(u32_at(*section, 0).into()), name.len()) == name;
+    sections.iter().find(is_it).map(|section| part_of(section).1)
+}
+
+/// The headers of a file's sections, and which section has their names.
+fn sections(file: &impl Memory) -> Option<(Vec<[u8; 64]>, usize)> {
+    let head: [u8; 64] = file.array(0)?;
+    if head[..6] != *b"\x7fELF\x02\x01" || u16_at(&head, 58) != 64 {
+        return None;
+    }
+    let table = file.bytes(u64_at(&head, 40), usize::from(u16_at(&head, 60).min(MOST_SECTIONS)) * 64);
+    Some((table.as_chunks().0.to_vec(), u16_at(&head, 62).into()))
+}
+
+/// Where a section lies in its file, and how long it is.
+fn part_of(section: &[u8; 64]) -> (u64, u64) {
+    (u64_at(section, 24), u64_at(section, 32))
 }
 
 /// Offsets of a text in a part of a file, read piece by piece: memory may be scarce.
@@ -259,6 +276,12 @@ mod tests {
         let found = unexported_function(&file, "_start").unwrap();
         assert!(module.has_code_at(image.bias + found));
         assert_eq!(unexported_function(&file, "_star"), None);
+        assert!(
+            section_bytes(&file, ".text").is_some_and(|bytes| bytes > 1 << 10),
+            "{:?}",
+            section_bytes(&file, ".text")
+        );
+        assert_eq!(section_bytes(&file, ".tex"), None);
         assert_eq!(Image::read(&file, 0).unwrap().build_id, image.build_id);
     }
 

@@ -14,7 +14,7 @@ mod unwind;
 mod walk;
 
 pub use dump::{DumpContext, DumpFile, DumpModule, DumpThread, STACKS};
-pub use elf::{has_fixed_addresses, unexported_function, Image, HEAD_BYTES};
+pub use elf::{has_fixed_addresses, section_bytes, unexported_function, Image, HEAD_BYTES};
 pub use machine::Machine;
 pub use maps::{first_of_own_maps, mappings, modules, own_maps, undeleted, Mapping, Module};
 pub use unwind::{above_frame_pointer, caller_by, FileTables, Registers};

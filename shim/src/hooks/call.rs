@@ -13,24 +13,20 @@
 use super::caller::Frame;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
-use crate::preload::attempt::Occasion;
 use crate::preload::gate;
 use crate::record::gpu_dump::{self, stays_blocked};
-use crate::record::{guard, path, Guard};
+use crate::record::{guard, Guard};
 use crate::runtime::results::{self, LATE_ERROR, REVOKED};
 use crate::runtime::{door, pass_through, process, thread};
 use crate::watch::revoke;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
-use lazyguard_core::replay::{proves, shows_the_end};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
 use lazyguard_core::trace::layout::{flag, record};
-use lazyguard_core::trace::{address_and_path, from_word, Keep, Kind, Lane, RawPayload, Record};
+use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
-use std::hint::black_box;
-use std::sync::atomic::AtomicUsize;
 
 /// The real call, with the program's own arguments.
 pub trait Real: FnOnce() -> i32 {}
@@ -139,87 +135,9 @@ pub fn observe_coldly(
     observe(entry, before, real, after)
 }
 
-/// The same of a call that submits nothing, for which the thread has all at hand. `at_hand` says in a record what the call is about, or `None` if that takes a
-/// look-up: then `before` does. `then` is for the success of a call that was entered at that time. This is no visit behind the door: neither closure leaves the
-/// library ([`door::leaf`]) but through the door.
-#[inline(always)]
-pub fn lightly(
-    entry: Entry,
-    at_hand: impl FnOnce(&'static Guard, &'static ThreadSlot, Record) -> Option<Record>,
-    before: impl FnOnce(&mut Call),
-    real: impl Again,
-    then: impl Fn(&'static Guard, Nanos),
-) -> i32 {
-    // By value everywhere: what is asked of the class is then known when an export is compiled.
-    let class = entry.entry_point.class();
-    let succeeds = move |result| result == SUCCESS || class.answers_for_work() && shows_the_end(result);
-    let begun = door::leaf(move || {
-        let guard = guard()?;
-        let slot = thread::slot_if_any(guard)?;
-        if !slot.enter(entry.caller()) {
-            return None;
-        }
-        CallStep::Enter.taken();
-        let (kind, queries) = Kind::of_call(class);
-        let caller = entry.caller().address as u64;
-        let record = at_hand(guard, slot, Record { kind, caller, ..Record::of(entry.entry_point) });
-        let timed = |record: Record| Record { entered: guard.now(), raw: record.raw.with_queries(queries), ..record };
-        let Some((open, record)) =
-            record.map(timed).and_then(|record| Some((slot.open_at_hand(&record, class)?, record)))
-        else {
-            slot.leave();
-            return None;
-        };
-        CallStep::Write.taken();
-        slot.mark(&open);
-        [CallStep::Mark, CallStep::Gate, CallStep::Submit].into_iter().for_each(CallStep::taken);
-        Some((guard, slot, open, record.entered, record.context))
-    });
-    let Some(Some((guard, slot, open, entered, context))) = begun else {
-        let after = move |call: &Call, result| {
-            if succeeds(result) {
-                then(call.guard, call.entered);
-                if class.answers_for_work() {
-                    call.load_pending(call.about.context);
-                }
-            }
-        };
-        return observe_coldly(entry.again(), before, &black_box(real), after);
-    };
-    let result = made(entry, Some(entered), real);
-    if !guard.is_armed() {
-        return result;
-    }
-    door::leaf(move || {
-        // Of a query like the one before no more is kept than when it was made.
-        if Keep::of(class) != Keep::Folded || !slot.fold_query(open, entered, result) {
-            slot.close(open, class, guard.now(), result);
-        }
-    });
-    CallStep::Complete.taken();
-    CallStep::Settle.taken();
-    slot.unmark();
-    CallStep::Unmark.taken();
-    if succeeds(result) {
-        then(guard, entered);
-        if class.answers_for_work() && guard.loader.may_have_pending() {
-            load_pending(guard, slot, entry.again(), context);
-        }
-    }
-    slot.leave();
-    CallStep::Leave.taken();
-    result
-}
-
-#[cold]
-#[inline(never)]
-fn load_pending(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, context: u16) {
-    door::inside(|| Call::new(guard, slot, entry, guard.now()).load_pending(context.into()));
-}
-
 /// Makes the real call, which was entered at that time as far as the guard knows. Returns the result that the program gets.
 #[inline(always)]
-fn made(entry: Entry, entered: Option<Nanos>, real: impl Real) -> i32 {
+pub(super) fn made(entry: Entry, entered: Option<Nanos>, real: impl Real) -> i32 {
     let mut result = real();
     if result == LAUNCH_FAILED {
         stays_blocked();
@@ -248,72 +166,9 @@ pub(super) fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 
     }
 }
 
-/// Makes a call of NCCL with the guard around it. The driver calls that NCCL makes in it are observed as any other. `before` says
-/// whether to publish the call; one that NCCL makes in another is not published. `at_hand` publishes it where that leaves the library for nothing,
-/// and is no visit behind the door. `after` runs where `wanted` says so of the result.
-#[inline(always)]
-pub fn around(
-    entry: Entry,
-    (at_hand, before): (Option<impl FnOnce(&mut Call) -> bool>, impl FnOnce(&mut Call) -> bool),
-    real: impl Real,
-    wanted: impl FnOnce(i32) -> bool,
-    after: impl FnOnce(&Call, i32),
-) -> i32 {
-    if results::is_set(REVOKED) {
-        door::inside(revoke::wait_until_over);
-    }
-    let mut call = None;
-    let armed = armed();
-    let all_at_hand = armed.zip(at_hand).and_then(|(guard, at_hand)| {
-        door::leaf(|| {
-            let slot = thread::slot_if_any(guard).filter(|slot| slot.enter(entry.caller()))?;
-            let call = call.insert(Call::new(guard, slot, entry, guard.now()));
-            let published = at_hand(call);
-            slot.leave();
-            published.then_some(true)
-        })
-    });
-    let published = all_at_hand.flatten().or_else(|| {
-        let guard = armed?;
-        door::inside(|| {
-            begin(guard, entry, &mut call).is_some_and(|call| {
-                let published = before(call);
-                call.slot.leave();
-                published
-            })
-        })
-    });
-    let result = real();
-    if results::is_set(REVOKED) {
-        door::inside(|| revoke::told_by_nccl(entry.entry_point, result));
-    }
-    if let (Some(true), Some(call)) = (published, &call) {
-        if call.guard.is_armed() {
-            call.slot.leave_outer();
-        }
-    }
-    if published == Some(false) || !wanted(result) {
-        return result;
-    }
-    door::inside(|| {
-        let inside = match &mut call {
-            Some(call) => (call.guard.is_armed() && call.slot.enter(entry.caller())).then_some(call),
-            // NCCL itself has initialised the driver, and so armed the guard.
-            None if armed.is_none() => guard().and_then(|guard| begin(guard, entry, &mut call)),
-            None => None,
-        };
-        if let Some(call) = inside {
-            call.returned = call.guard.now();
-            after(call, result);
-            call.slot.leave();
-        }
-    });
-    result
-}
-
 /// The guard; a call without one is counted as passed through.
 #[inline(always)]
-fn armed() -> Option<&'static Guard> {
+pub(super) fn armed() -> Option<&'static Guard> {
     let guard = guard();
     if guard.is_none() {
         process::note_unarmed();
@@ -323,7 +178,7 @@ fn armed() -> Option<&'static Guard> {
 
 /// The call, unless the thread is inside a call already.
 #[inline(always)]
-fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
+pub(super) fn begin<'a>(guard: &'static Guard, entry: Entry, call: &'a mut Option<Call>) -> Option<&'a mut Call> {
     arm::begin_threads(guard, entry.entry_point, || entry.caller());
     let slot = thread::slot(guard)?;
     if !slot.enter(entry.caller()) && !recover(guard, slot, entry.caller()) {
@@ -347,7 +202,7 @@ fn recover(guard: &Guard, slot: &ThreadSlot, caller: Caller) -> bool {
 
 impl Call {
     #[inline(always)]
-    fn new(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, entered: Nanos) -> Self {
+    pub(super) fn new(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, entered: Nanos) -> Self {
         let (entry_point, caller, epoch) = (entry.entry_point, entry.caller(), guard.tracker.epoch());
         Self { guard, slot, entry_point, caller, entered, returned: 0, epoch, about: About::default(), open: None }
     }
@@ -395,12 +250,6 @@ impl Call {
         CallStep::Submit.taken();
     }
 
-    /// From where the program came to a launch, by what is kept of the path of an earlier one.
-    pub fn made_from(&self, kept: Option<&AtomicUsize>) -> u64 {
-        let known = kept.and_then(|kept| path::from(kept, self.caller));
-        known.unwrap_or_else(|| self.guard.paths.find(self.guard, kept, self.caller))
-    }
-
     /// The record of the call before it is made.
     #[inline(always)]
     fn facts(&self, entry_point: EntryPoint) -> Record {
@@ -426,19 +275,14 @@ impl Call {
         }
     }
 
-    /// A call that has succeeded made this stream: its record says so.
-    pub fn made_stream(&self, stream: u32) {
-        self.open.iter().for_each(|open| self.slot.amend(open, record::SUBJECT, stream.into()));
+    /// The call has succeeded: this field of its record says what it made or gave out.
+    pub fn amend(&self, field: usize, value: u64) {
+        self.open.iter().for_each(|open| self.slot.amend(open, field, value));
     }
 
-    /// A call that has succeeded made this context, or got it: its record says so.
-    pub fn got_context(&self, context: u32) {
-        self.open.iter().for_each(|open| self.slot.amend(open, record::PLACE, context.min(0xffff).into()));
-    }
-
-    /// A call that has succeeded gave out this handle or address: its record says so.
+    /// The call has succeeded, and given out this handle or address.
     pub fn gave_out(&self, what: u64) {
-        self.open.iter().for_each(|open| self.slot.amend(open, record::DETAIL, what));
+        self.amend(record::DETAIL, what);
     }
 
     #[inline]
@@ -458,21 +302,6 @@ impl Call {
         }
         if self.about.cold.is_some() && result == SUCCESS {
             self.loaded();
-        }
-    }
-
-    pub fn loaded(&self) {
-        let About { context, function, owner, .. } = self.about;
-        self.guard.tracker.set_present(owner, context, false);
-        if let Some(entry) = self.guard.tracker.function_entry(function) {
-            entry.set_loaded_in(context);
-        }
-    }
-
-    pub fn proven(&self) {
-        let About { stream, context, .. } = self.about;
-        if let Some(scope) = proves(self.entry_point, stream, context) {
-            self.guard.tracker.ended(scope, self.entered);
         }
     }
 
@@ -500,21 +329,13 @@ impl Call {
         self.guard.hazards.note(self.guard, self.slot, &noted);
     }
 
-    pub fn guard_loaded_since(&self, entered: Nanos) -> bool {
-        self.guard.loader.last_loaded() >= entered
-    }
-
     /// Leaves a landmark beside the call's own record.
     pub fn push(&self, record: Record) {
         self.slot.push(&Record { returned: self.guard.now(), ..record }, Lane::RareEvents);
     }
 
-    /// Leaves a record of one of several memory operations that the call submits.
-    pub fn push_operation(&self, flags: u8, driver_flags: u32, address: u64, value: u64) {
-        self.push_about(About { flags, raw: RawPayload::memory_operation(address, value, driver_flags), ..self.about });
-    }
-
-    fn push_about(&self, about: About) {
+    /// Leaves a record of another thing that the call does.
+    pub fn push_about(&self, about: About) {
         self.push(Self { about, ..*self }.facts(self.entry_point));
     }
 
@@ -523,20 +344,6 @@ impl Call {
         match &self.open {
             Some(open) => self.slot.amend_load(open, function),
             None => self.push_about(About { function, cold: Some(ColdKind::Function), ..self.about }),
-        }
-    }
-
-    pub fn load_pending(&self, context: u32) {
-        self.load(context, false);
-    }
-
-    /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.
-    pub fn load(&self, context: u32, at_start: bool) {
-        self.guard.loader.look_for_libraries(self.guard);
-        if self.guard.loader.has_pending() {
-            let occasion =
-                Occasion { entry_point: self.entry_point, entered: self.entered, submits: self.about.submits };
-            self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);
         }
     }
 }

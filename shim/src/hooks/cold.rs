@@ -8,12 +8,13 @@
 //! Must not: load while anything is in flight.
 
 use super::call::{About, Call};
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle};
+use crate::preload::attempt::Occasion;
 use crate::preload::idle;
 use lazyguard_core::api::Class;
 use lazyguard_core::hazard::{rules, Flags};
 use lazyguard_core::state::{ColdKind, FunctionKind};
-use std::ffi::{c_char, CStr};
+use std::ffi::CStr;
 use std::ptr::{null, null_mut};
 
 impl Call {
@@ -71,6 +72,28 @@ impl Call {
         self.first_use();
     }
 
+    pub fn loaded(&self) {
+        let About { context, function, owner, .. } = self.about;
+        self.guard.tracker.set_present(owner, context, false);
+        if let Some(entry) = self.guard.tracker.function_entry(function) {
+            entry.set_loaded_in(context);
+        }
+    }
+
+    pub fn load_pending(&self, context: u32) {
+        self.load(context, false);
+    }
+
+    /// Loads what is pending for a context. `at_start`: the context has just been created, the first on its device.
+    pub fn load(&self, context: u32, at_start: bool) {
+        self.guard.loader.look_for_libraries(self.guard);
+        if self.guard.loader.has_pending() {
+            let occasion =
+                Occasion { entry_point: self.entry_point, entered: self.entered, submits: self.about.submits };
+            self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);
+        }
+    }
+
     /// Whether it is a launch, and none was made in the context before. One that is captured is none.
     fn is_first_of_the_context(&self) -> bool {
         let context = || self.guard.tracker.context_entry(self.about.context);
@@ -94,10 +117,7 @@ impl Call {
         if entry.loaded_in(self.about.context) {
             return true;
         }
-        let mut state = 0;
-        let loaded = entry.kind() == FunctionKind::Function
-            && driver::function_is_loaded(&mut state, function) == Some(SUCCESS)
-            && state == LOADED;
+        let loaded = entry.kind() == FunctionKind::Function && driver::is_loaded(function);
         if loaded {
             entry.set_loaded_in(self.about.context);
         }
@@ -149,7 +169,7 @@ impl Call {
         let Some(entry) = tracker.function_entry(number) else { return };
         let (known, ahead) = (entry.loaded_in(context), entry.take_preloaded(context));
         entry.set_loaded_in(context);
-        let by_this = !known && tracker.present(module, context) && !self.guard.loader.driver_eager();
+        let by_this = !known && tracker.present(module, context) && !self.guard.loader.driver_eager;
         if ahead || by_this {
             let mut one = *self;
             one.about.function = number;
@@ -183,8 +203,6 @@ impl Call {
     }
 }
 
-/// `CU_FUNCTION_LOADING_STATE_LOADED`.
-const LOADED: i32 = 1;
 /// `CUDA_ERROR_INVALID_HANDLE`.
 const INVALID_HANDLE: i32 = 400;
 
@@ -196,9 +214,8 @@ pub(super) fn number_of(call: &Call, handle: Handle) -> u32 {
         let mut state = 0;
         let kernel = driver::function_is_loaded(&mut state, handle) == Some(INVALID_HANDLE);
         let kind = if kernel { FunctionKind::Kernel } else { FunctionKind::Function };
-        let mut library = null_mut();
-        let owned = kernel && driver::kernel_library(&mut library, handle) == Some(SUCCESS);
-        tracker.function(handle as u64, kind, if owned { library as u64 } else { 0 })
+        let library = || driver::told(null_mut(), |library| driver::kernel_library(library, handle));
+        tracker.function(handle as u64, kind, kernel.then(library).flatten().map_or(0, |library| library as u64))
     });
     if !tracker.is_named(number) {
         name(call, number, handle);
@@ -208,12 +225,11 @@ pub(super) fn number_of(call: &Call, handle: Handle) -> u32 {
 
 fn name(call: &Call, number: u32, handle: Handle) {
     let Some(entry) = call.guard.tracker.function_entry(number) else { return };
-    let mut name: *const c_char = null();
-    let asked = match entry.kind() {
-        FunctionKind::Kernel => driver::kernel_name(&mut name, handle),
-        FunctionKind::Function => driver::function_name(&mut name, handle),
-    };
-    if asked == Some(SUCCESS) && !name.is_null() {
+    let name = driver::told(null(), |name| match entry.kind() {
+        FunctionKind::Kernel => driver::kernel_name(name, handle),
+        FunctionKind::Function => driver::function_name(name, handle),
+    });
+    if let Some(name) = name.filter(|name| !name.is_null()) {
         // SAFETY: the driver's own terminated string, which lives as long as the function.
         let name = unsafe { CStr::from_ptr(name) };
         call.guard.tracker.name_function(number, &name.to_string_lossy());

@@ -2,7 +2,8 @@
 //!
 //! Must not: arm before `cuInit` has succeeded.
 
-use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::call::{observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::fast::lightly;
 use super::release::releases_now;
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -11,6 +12,7 @@ use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::runtime::clock;
 use crate::watch::driver_environment;
 use lazyguard_core::replay::shows_the_end;
+use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::RawPayload;
 use std::cell::Cell;
 
@@ -30,7 +32,7 @@ pub(super) fn comes(entry: Entry, context: Handle, device: i32, primary: bool, r
     succeeds(entry, before, real, |call| {
         let Some(context) = written(context) else { return };
         let number = call.context_number(context);
-        call.got_context(number);
+        call.amend(record::PLACE, number.min(0xffff).into());
         call.guard.tracker.is_context_of(device, number, primary);
         // Libraries that a runtime registered before there was a context are loaded into it now.
         call.load(number, call.guard.loader.starts_on(device));
@@ -65,8 +67,8 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl Real) -> i32 {
         }
     };
     succeeds(entry, before, real, |call| {
-        let (mut flags, mut active) = (0, 0);
-        if !reset && (driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) || active != 0) {
+        let state = || driver::told((0, 0), |(flags, active)| driver::primary_state(device, flags, active));
+        if !reset && state().is_none_or(|(_, active)| active != 0) {
             return;
         }
         let of_device = call.guard.tracker.contexts().filter(|(_, context)| context.is_primary_of(device));
@@ -88,12 +90,8 @@ pub(super) fn synchronize(entry: Entry, context: Handle, real: impl Real) -> i32
     })
 }
 
-/// A call that the driver may block until other work in the context, or another thread's call, has ended.
-pub(super) fn waits_for_context(entry: Entry, real: impl Real) -> i32 {
-    waits_if(entry, false, real)
-}
-
-/// The same; where it waits, the driver carries it out once everything in flight in the context has ended.
+/// A call that the driver may block until other work in the context, or another thread's call, has ended; where it waits, until everything has that is in
+/// flight in the context.
 pub(super) fn waits_if(entry: Entry, waits: bool, real: impl Real) -> i32 {
     published(entry, real, |call| {
         call.about.context = call.current_context();

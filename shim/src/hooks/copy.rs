@@ -39,31 +39,20 @@ pub(super) fn sets(entry: Entry, to: u64, bytes: usize, word: u32, stream: Handl
     in_order(entry, stream, RawPayload::fill(to, bytes as u64, word), behind_releases(entry, None, real))
 }
 
-/// An asynchronous copy from or to these addresses, each of which may be the host's, or 0.
+/// An asynchronous copy from or to these addresses, each of which may be the host's, or 0. The record has the first number of bytes, which is 0 where a
+/// structure describes the copy; the second is what is copied.
 pub(super) fn copies(
     entry: Entry,
     destination: u64,
-    bytes: usize,
-    host: [u64; 2],
-    stream: Handle,
-    real: impl Again,
-) -> i32 {
-    copies_so_much(entry, destination, [bytes as u64; 2], host, stream, real)
-}
-
-/// The record has the first number of bytes, which is 0 where a structure describes the copy; the second is what is copied.
-fn copies_so_much(
-    entry: Entry,
-    destination: u64,
-    [recorded, bytes]: [u64; 2],
+    [recorded, bytes]: [usize; 2],
     host: [u64; 2],
     stream: Handle,
     real: impl Again,
 ) -> i32 {
     let before = |call: &mut Call| {
         call.submits_to(stream);
-        call.about.raw = RawPayload::memory(destination, recorded);
-        call.copies(bytes, host);
+        call.about.raw = RawPayload::memory(destination, recorded as u64);
+        call.copies(bytes as u64, host);
     };
     observe(entry, before, behind_releases(entry, Some(host), real), |call, result| call.copied(result, host))
 }
@@ -108,7 +97,7 @@ pub(super) fn copies_2d(entry: Entry, copy: Handle, stream: Handle, real: impl A
         return asynchronous(entry, 0, 0, stream, real);
     }
     let (host, bytes) = described!(CUDA_MEMCPY2D at copy, WidthInBytes Height);
-    copies_so_much(entry, 0, [0, bytes], host, stream, real)
+    copies(entry, 0, [0, bytes as usize], host, stream, real)
 }
 
 /// A copy of a block, described by a structure. Between devices it is the same one, with contexts where this has reserved words.
@@ -117,7 +106,7 @@ pub(super) fn copies_3d(entry: Entry, copy: Handle, stream: Handle, real: impl A
         return asynchronous(entry, 0, 0, stream, real);
     }
     let (host, bytes) = described!(CUDA_MEMCPY3D at copy, WidthInBytes Height Depth);
-    copies_so_much(entry, 0, [0, bytes], host, stream, real)
+    copies(entry, 0, [0, bytes as usize], host, stream, real)
 }
 
 pub(super) fn allocates(entry: Entry, bytes: usize, memory: Handle, stream: Handle, real: impl Again) -> i32 {

@@ -10,7 +10,6 @@ use crate::lookup::dlsym::{answer, ASK_ITSELF};
 use crate::lookup::dynamic_linker::{find_next, NEXT};
 use crate::lookup::{slots, table};
 use crate::runtime::{door, environment};
-use lazyguard_core::api::EntryPoint;
 use std::arch::naked_asm;
 use std::ffi::{c_char, c_void, CStr};
 
@@ -128,8 +127,7 @@ extern "C-unwind" fn is_of_concern(handle: *mut c_void, name: *const c_char) -> 
         slots::bind_new();
     }
     // SAFETY: `dlsym`'s contract: a terminated string; null was sorted out before.
-    let name = unsafe { CStr::from_ptr(name) }.to_bytes();
-    (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
+    slots::concerns(unsafe { CStr::from_ptr(name) })
 }
 
 extern "C-unwind" fn substitute(handle: *mut c_void, name: *const c_char, caller: *const c_void) -> *mut c_void {

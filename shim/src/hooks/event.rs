@@ -2,8 +2,8 @@
 //!
 //! Must not: let the driver destroy an event before it is taken out of the state.
 
-use super::call::{lightly, published, succeeds, About, Again, Call, Entry, Real};
-use super::fast::{self, from_caller, Subject};
+use super::call::{published, succeeds, About, Again, Call, Entry, Real};
+use super::fast::{self, from_caller, lightly, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;

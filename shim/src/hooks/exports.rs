@@ -9,9 +9,7 @@ use super::caller::Frame;
 use super::image::Options;
 use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
-use super::{
-    context, copy, event, graph, host, launch, library, loading_mode, memop, module, nccl, proc_address, stream,
-};
+use super::{context, copy, event, graph, host, launch, library, memop, module, nccl, proc_address, stream};
 use crate::lookup::driver::{self, Handle};
 use crate::lookup::nccl as real_nccl;
 use crate::lookup::table::{Hook, HookTable};
@@ -60,7 +58,7 @@ macro_rules! define_hooks {
         pub static HOOKS: HookTable = HookTable {
             exports: [ $($( Hook($symbol as *const c_void), )+)+ ],
             nccl: NCCL_HOOKS,
-            loading_mode_for_runtime: Hook(loading_mode::for_runtime as *const c_void),
+            loading_mode_for_runtime: Hook(proc_address::mode_for_runtime as *const c_void),
         };
     };
 }

@@ -1,9 +1,9 @@
-//! The fast path of submissions that repeat: of a call about the same object and stream as an earlier one of its thread
-//! (`lazyguard_core::state::begin_fast`). Each family says in closures what the call is about, and what it means.
+//! The fast paths: of submissions that repeat, about the same object and stream as an earlier one of the thread
+//! (`lazyguard_core::state::begin_fast`), and of waits and queries ([`lightly`]). Each family says in closures what the call is about, and what it means.
 //!
 //! Must not: cost a call an allocation, a lock or a system call.
 
-use super::call::{changed, observe_coldly, seen_again, Again, Call, Entry};
+use super::call::{changed, made, observe_coldly, seen_again, Again, Call, Entry};
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, LAUNCH_FAILED, SUCCESS};
 use crate::preload::gate;
@@ -12,8 +12,9 @@ use crate::record::{guard, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::{clock, door, results, thread, tls};
 use lazyguard_core::hazard::rules;
-use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts};
-use lazyguard_core::trace::{from_word, RawPayload};
+use lazyguard_core::replay::shows_the_end;
+use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts, ThreadSlot};
+use lazyguard_core::trace::{from_word, Keep, Kind, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -141,6 +142,84 @@ pub(super) fn in_order(entry: Entry, stream: Handle, raw: RawPayload, real: impl
     let subject = Subject::of(entry, 0, stream, raw);
     let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| true);
     repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, |_, _| {}))
+}
+
+/// A call that submits nothing, for which the thread has all at hand ([`super::call::observe`]). `at_hand` says in a record what the call is about, or `None` if that takes a
+/// look-up: then `before` does. `then` is for the success of a call that was entered at that time. This is no visit behind the door: neither closure leaves the
+/// library ([`door::leaf`]) but through the door.
+#[inline(always)]
+pub fn lightly(
+    entry: Entry,
+    at_hand: impl FnOnce(&'static Guard, &'static ThreadSlot, Record) -> Option<Record>,
+    before: impl FnOnce(&mut Call),
+    real: impl Again,
+    then: impl Fn(&'static Guard, Nanos),
+) -> i32 {
+    // By value everywhere: what is asked of the class is then known when an export is compiled.
+    let class = entry.entry_point.class();
+    let succeeds = move |result| result == SUCCESS || class.answers_for_work() && shows_the_end(result);
+    let begun = door::leaf(move || {
+        let guard = guard()?;
+        let slot = thread::slot_if_any(guard)?;
+        if !slot.enter(entry.caller()) {
+            return None;
+        }
+        CallStep::Enter.taken();
+        let (kind, queries) = Kind::of_call(class);
+        let caller = entry.caller().address as u64;
+        let record = at_hand(guard, slot, Record { kind, caller, ..Record::of(entry.entry_point) });
+        let timed = |record: Record| Record { entered: guard.now(), raw: record.raw.with_queries(queries), ..record };
+        let Some((open, record)) =
+            record.map(timed).and_then(|record| Some((slot.open_at_hand(&record, class)?, record)))
+        else {
+            slot.leave();
+            return None;
+        };
+        CallStep::Write.taken();
+        slot.mark(&open);
+        [CallStep::Mark, CallStep::Gate, CallStep::Submit].into_iter().for_each(CallStep::taken);
+        Some((guard, slot, open, record.entered, record.context))
+    });
+    let Some(Some((guard, slot, open, entered, context))) = begun else {
+        let after = move |call: &Call, result| {
+            if succeeds(result) {
+                then(call.guard, call.entered);
+                if class.answers_for_work() {
+                    call.load_pending(call.about.context);
+                }
+            }
+        };
+        return observe_coldly(entry.again(), before, &black_box(real), after);
+    };
+    let result = made(entry, Some(entered), real);
+    if !guard.is_armed() {
+        return result;
+    }
+    door::leaf(move || {
+        // Of a query like the one before no more is kept than when it was made.
+        if Keep::of(class) != Keep::Folded || !slot.fold_query(open, entered, result) {
+            slot.close(open, class, guard.now(), result);
+        }
+    });
+    CallStep::Complete.taken();
+    CallStep::Settle.taken();
+    slot.unmark();
+    CallStep::Unmark.taken();
+    if succeeds(result) {
+        then(guard, entered);
+        if class.answers_for_work() && guard.loader.may_have_pending() {
+            load_pending(guard, slot, entry.again(), context);
+        }
+    }
+    slot.leave();
+    CallStep::Leave.taken();
+    result
+}
+
+#[cold]
+#[inline(never)]
+fn load_pending(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, context: u16) {
+    door::inside(|| Call::new(guard, slot, entry, guard.now()).load_pending(context.into()));
 }
 
 /// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
@@ -287,6 +366,7 @@ mod tests {
             paths: Paths::default(),
             profile: None,
             schedule: None,
+            of_graphs: std::sync::Mutex::default(),
             process: Process {
                 settings,
                 tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),

@@ -212,11 +212,8 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
     contents.unseen = contents.unseen.saturating_add(counted(count.saturating_sub(nodes.len())));
     *left = left.saturating_sub(nodes.len());
     for node in nodes {
-        let mut kind = -1;
-        if driver::graph_node_type(node, &mut kind) != Some(SUCCESS) {
-            kind = -1;
-        }
-        let kind = NodeKind::of_type(kind);
+        let kind = driver::told(-1, |kind| driver::graph_node_type(node, kind));
+        let kind = NodeKind::of_type(kind.unwrap_or(-1));
         match (kind, is_about(call, kind, node, listed)) {
             (NodeKind::ChildGraph, Some(child)) => {
                 listed.contents.add(GraphPart::of(kind));
@@ -231,8 +228,8 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
 /// What a node of this kind is about: the number of the kernel, the address of the host function, the handle of event or graph.
 fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> Option<u64> {
     let handle = |ask: fn(Handle, *mut Handle) -> Option<i32>| {
-        let mut found = null_mut();
-        (ask(node, &mut found) == Some(SUCCESS) && !found.is_null()).then_some(found as u64)
+        let found = driver::told(null_mut(), |found| ask(node, found));
+        found.filter(|found| !found.is_null()).map(|found| found as u64)
     };
     match kind {
         NodeKind::Kernel => {
@@ -278,34 +275,16 @@ fn memory_operations(node: Handle, contents: &mut GraphContents) {
     }
 }
 
-/// A kernel node is added or changed, by a structure of the node's own kind.
-pub(super) fn add_kernel_node(entry: Entry, params: Handle, real: impl Real) -> i32 {
-    published(entry, real, |call| _ = call.uses_kernel_node(params))
-}
-
-pub(super) fn change_kernel_node(entry: Entry, executable: Handle, params: Handle, real: impl Real) -> i32 {
-    changes(entry, executable, |call| (NodeKind::Kernel, call.uses_kernel_node(params)), real)
-}
-
-/// A node of any kind is added or changed, by a structure that begins with the kind.
+/// A node is added, or changed in a graph.
 pub(super) fn add_node(entry: Entry, params: Handle, real: impl Real) -> i32 {
     published(entry, real, |call| _ = call.uses_node(params))
 }
 
+/// A node of an executable graph is changed.
 pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real: impl Real) -> i32 {
-    changes(entry, executable, |call| call.uses_node(params), real)
-}
-
-/// A node of an executable graph is changed to one of the kind and with the kernel that `uses` tells.
-fn changes(
-    entry: Entry,
-    executable: Handle,
-    uses: impl FnOnce(&mut Call) -> (NodeKind, Handle),
-    real: impl Real,
-) -> i32 {
     let (kind, needs) = (Cell::new(NodeKind::Other), Cell::new(Needs::default()));
     let before = |call: &mut Call| {
-        let (is, kernel) = uses(call);
+        let (is, kernel) = call.uses_node(params);
         kind.set(is);
         needs.set(call.is_to_run(kernel));
     };
@@ -321,23 +300,21 @@ fn changes(
 }
 
 impl Call {
-    fn uses_kernel_node(&mut self, params: Handle) -> Handle {
-        // The first version of the structure ends before the kernel's handle.
-        let with_kernel = self.entry_point.symbol().ends_with("_v2");
-        self.about.context = self.current_context();
-        let kernel = function_of(params, with_kernel);
-        self.uses(kernel);
-        kernel
-    }
-
+    /// By a structure of a kernel node's own, or by one of any node's, which begins with the kind.
     fn uses_node(&mut self, params: Handle) -> (NodeKind, Handle) {
         self.about.context = self.current_context();
-        let kind = readable::value(params.cast::<i32>()).map_or(NodeKind::Other, NodeKind::of_type);
+        let symbol = self.entry_point.symbol();
+        let (kind, node, with_kernel) = if symbol.contains("KernelNode") {
+            // The first version of the structure ends before the kernel's handle.
+            (NodeKind::Kernel, params, symbol.ends_with("_v2"))
+        } else {
+            let kind = readable::value(params.cast::<i32>()).map_or(NodeKind::Other, NodeKind::of_type);
+            (kind, params.wrapping_byte_add(offset_of!(NodeParams, __bindgen_anon_1)), true)
+        };
         if kind != NodeKind::Kernel {
             return (kind, null_mut());
         }
-        let node = params.cast::<u8>().wrapping_add(offset_of!(NodeParams, __bindgen_anon_1));
-        let kernel = function_of(node.cast(), true);
+        let kernel = function_of(node, with_kernel);
         self.uses(kernel);
         (kind, kernel)
     }

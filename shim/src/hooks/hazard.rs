@@ -216,7 +216,7 @@ impl Call {
 
     fn explained(&self) -> bool {
         self.guard.loader.is_busy()
-            || self.guard_loaded_since(self.entered)
+            || self.guard.loader.has_loaded_since(self.entered)
             || self.guard.hazards.loaded_since(self.guard, self.entered, self.slot)
     }
 
@@ -329,7 +329,7 @@ impl Call {
         let in_flight = in_flight.into_iter().find(|busy| busy.is_known() && busy.oldest.at < self.entered);
         let took = self.returned.saturating_sub(self.entered);
         let flags = rules::compiled(took, in_flight.is_some(), launched_before);
-        if let Some(flags) = flags.filter(|_| !self.guard_loaded_since(self.entered)) {
+        if let Some(flags) = flags.filter(|_| !self.guard.loader.has_loaded_since(self.entered)) {
             self.note_hazard(Code::LG108, flags, in_flight.map(other).unwrap_or_default(), self.returned);
         }
     }

@@ -16,6 +16,7 @@ use cudarc::driver::sys::CUgraphNodeParams as NodeParams;
 use lazyguard_core::api::{EntryPoint, GraphPart, NodeKind};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::Caller;
+use lazyguard_core::sync::lock;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, RawPayload, Record};
 use lazyguard_core::Nanos;
@@ -239,9 +240,8 @@ pub(super) fn function_of(node: Handle) -> Option<u64> {
     (answer == Some(SUCCESS)).then(|| own(found).function as u64)
 }
 
-/// The blocks of functions in graphs, each at or behind the place that its function and argument give.
-static OF_GRAPHS: [AtomicPtr<Wanted>; 4096] = [const { AtomicPtr::new(null_mut()) }; 4096];
-const MOST_PLACES: usize = 64;
+/// Functions in graphs with their arguments, which are kept for good.
+const MOST_OF_GRAPHS: usize = 4096;
 
 /// A block for a function in a graph, the one that there is for it or a new one; null where there is no room, which is counted.
 fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
@@ -249,34 +249,19 @@ fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Want
         // What the program got by a way around the hooks. The driver is given it as it is.
         return not_kept();
     }
-    let mixed = (function as u64 ^ (user_data as u64).rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let first = (mixed >> 52) as usize;
-    for place in (first..first + MOST_PLACES).map(|n| &OF_GRAPHS[n % OF_GRAPHS.len()]) {
-        // Acquire: partner of the exchange below, which comes after the block is written.
-        let mut found = place.load(Ordering::Acquire);
-        if found.is_null() {
-            let made = keep(call, function, user_data);
-            if made.is_null() {
-                return not_kept();
-            }
-            // SAFETY: the block was just made, and no other thread has it.
-            unsafe { ((*made).stream, (*made).submitted) = (0, 0) };
-            match place.compare_exchange(null_mut(), made, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return made,
-                Err(other) => {
-                    // SAFETY: allocated by `keep`, and nobody else has seen it.
-                    unsafe { memory::give_back(made) };
-                    found = other;
-                }
-            }
-        }
-        // SAFETY: a block in the table is complete, and never freed or changed.
-        let wanted = unsafe { &*found };
-        if (wanted.function, wanted.user_data) == (function, user_data) {
-            return found;
-        }
+    let mut kept = lock(&call.guard.of_graphs);
+    let key = (function as u64, user_data as u64);
+    if let Some(known) = kept.get(&key) {
+        return known.load(Ordering::Relaxed).cast();
     }
-    not_kept()
+    let made = if kept.len() < MOST_OF_GRAPHS { keep(call, function, user_data) } else { null_mut() };
+    if made.is_null() {
+        return not_kept();
+    }
+    // SAFETY: the block was just made, and no other thread has it.
+    unsafe { ((*made).stream, (*made).submitted) = (0, 0) };
+    kept.insert(key, AtomicPtr::new(made.cast()));
+    made
 }
 
 unsafe extern "C-unwind" fn called_by_graph(kept: Handle) {

@@ -78,13 +78,13 @@ fn start_at(code: *const u8) -> Option<Start> {
     Start::of(|n| readable::value(code.wrapping_add(n)).unwrap_or(0))
 }
 
-/// The content of an image and the options of its load, where the profile keeps such: complete code, and options that the driver only reads. Of a
+/// The content of an image, and the options of its load.
+pub(super) type Content<'a> = (Cow<'a, [u8]>, LoadOptions);
+
+/// What is loaded, where the profile keeps such: complete code, and options that the driver only reads. Of a
 /// reference it is the fat binary's. Kernels that print or allocate make no difference: the driver refuses to change the buffer
 /// (`CU_LIMIT_PRINTF_FIFO_SIZE`) or the heap only once such a kernel was launched, and the guard launches nothing.
-pub(super) fn given<'a>(
-    code: Handle,
-    Options { count, options, values }: Options,
-) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+pub(super) fn given<'a>(code: Handle, Options { count, options, values }: Options) -> Option<Content<'a>> {
     /// The driver knows some forty.
     const MOST_OPTIONS: usize = 256;
     let count = count as usize;
@@ -107,23 +107,19 @@ pub(super) fn given<'a>(
 }
 
 /// The same for `cuModuleLoadFatBinary`. A reference to a fat binary, which the driver has refused there, and other images are not kept.
-pub(super) fn given_as_fat_binary<'a>(code: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+pub(super) fn given_as_fat_binary<'a>(code: Handle) -> Option<Content<'a>> {
     (start_at(code.cast_const().cast()) == Some(Start::FatBinary)).then(|| given(code, Options::NONE))?
 }
 
 /// The same for a library. That the image is preserved is a promise to the driver, which the guard's library does not need.
-pub(super) fn given_for_library<'a>(
-    code: Handle,
-    jit: Options,
-    library: Options,
-) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+pub(super) fn given_for_library<'a>(code: Handle, jit: Options, library: Options) -> Option<Content<'a>> {
     let promises_no_more = only_preserves(library);
     let (content, options) = promises_no_more.then(|| given(code, jit))??;
     Some((content, options.of_library()))
 }
 
 /// The same of a file whose path the program gives to the driver, which reads it once more.
-pub(super) fn in_file<'a>(path: Handle) -> Option<(Cow<'a, [u8]>, LoadOptions)> {
+pub(super) fn in_file<'a>(path: Handle) -> Option<Content<'a>> {
     let path = readable::text(path.cast(), libc::PATH_MAX as usize)?;
     let mut file = files::open(Path::new(OsStr::from_bytes(path.to_bytes()))).ok()?;
     let mut content = Vec::new();

@@ -14,6 +14,7 @@ use lazyguard_core::state::SubmissionFacts;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::RawPayload;
 use std::mem::offset_of;
+use std::sync::atomic::AtomicUsize;
 
 /// The fast path, if the thread has made a launch of this kind before and no special state is set; else the slow path.
 #[inline(always)]
@@ -57,6 +58,14 @@ pub(super) fn former(entry: Entry, function: Handle, stream: Handle, size: Exten
 fn cold_launched(call: &Call, function: Handle, result: i32) {
     if call.about.cold.is_some() && result == SUCCESS && call.is_first_launch() {
         call.sets_local_memory_aside(function);
+    }
+}
+
+impl Call {
+    /// From where the program came to a launch, by what is kept of the path of an earlier one.
+    pub fn made_from(&self, kept: Option<&AtomicUsize>) -> u64 {
+        let known = kept.and_then(|kept| path::from(kept, self.caller));
+        known.unwrap_or_else(|| self.guard.paths.find(self.guard, kept, self.caller))
     }
 }
 

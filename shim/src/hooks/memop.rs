@@ -3,7 +3,7 @@
 //! Must not: read more of the program's list than the driver does, or what is not there: it refuses flags that it does not know, too many operations, and
 //! the older form of the call, before it looks at the list.
 
-use super::call::{observe, succeeds, Again, Call, Entry, Real};
+use super::call::{observe, succeeds, About, Again, Call, Entry, Real};
 use super::fast::{begin_out_of_line, repeats, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::Guard;
@@ -90,7 +90,7 @@ pub(super) fn batch(entry: Entry, stream: Handle, count: u32, list: Handle, real
             let MemoryOperation { waits, wide, address, value, flags } = operation;
             match submitted.is_empty() {
                 true => describe(call, &operation),
-                false => call.push_operation(operation.bits(), flags, address, value),
+                false => call.push_about(About { flags: operation.bits(), raw: operation.raw(), ..call.about }),
             }
             submitted.push(if waits {
                 Submitted::Wait(ValueWait { at: call.entered, address, value, flags, wide })

@@ -15,7 +15,6 @@ mod host;
 mod image;
 mod launch;
 mod library;
-mod loading_mode;
 mod memop;
 mod module;
 mod nccl;

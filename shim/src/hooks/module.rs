@@ -5,16 +5,14 @@
 //! Must not: let the driver unload a module before its functions are taken out of the state.
 
 use super::call::{published, succeeds, written, Call, Entry, Real};
-use super::image::{self, Options};
+use super::image::{self, Content, Options};
 use super::library::{given_ahead, of_owner, resolved};
-use crate::lookup::driver::{self, Handle, SUCCESS};
+use crate::lookup::driver::{self, Handle};
 use crate::preload::queue::Item;
 use crate::record::profile::Origin;
 use crate::runtime::readable;
-use lazyguard_core::profile::LoadOptions;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
-use std::borrow::Cow;
 use std::cell::Cell;
 use std::ptr::null_mut;
 
@@ -35,7 +33,7 @@ fn load<'a>(
     entry: Entry,
     module: Handle,
     image: Handle,
-    given: impl FnOnce() -> Option<(Cow<'a, [u8]>, LoadOptions)>,
+    given: impl FnOnce() -> Option<Content<'a>>,
     real: impl Real,
 ) -> i32 {
     let (handed_over, of_image) = (Cell::new(0), Cell::new(None));
@@ -81,8 +79,7 @@ pub(super) fn get_function(entry: Entry, function: Handle, module: Handle, name:
     };
     succeeds(entry, before, real, |call| {
         let Some((function, number)) = resolved(call, function, name, FunctionKind::Function) else { return };
-        let mut state = 0;
-        if driver::function_is_loaded(&mut state, function) == Some(SUCCESS) && state == 1 {
+        if driver::is_loaded(function) {
             return call.got_loaded(number);
         }
         let item = Item::Function(function as u64, module as u64);

@@ -7,9 +7,12 @@
 //!
 //! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
 
-use super::call::{around, Call, Entry, Real};
+use super::call::{armed, begin, Call, Entry, Real};
 use crate::lookup::driver::Handle;
 use crate::lookup::nccl::{begun, rank_and_count, SUCCESS};
+use crate::record::guard;
+use crate::runtime::results::{self, REVOKED};
+use crate::runtime::{door, thread};
 use crate::watch::revoke;
 use lazyguard_core::api::Class;
 use lazyguard_core::state::Communicator;
@@ -148,6 +151,69 @@ fn always(_: i32) -> bool {
     true
 }
 
+/// Makes a call of NCCL with the guard around it. The driver calls that NCCL makes in it are observed as any other. `before` says
+/// whether to publish the call; one that NCCL makes in another is not published. `at_hand` publishes it where that leaves the library for nothing,
+/// and is no visit behind the door. `after` runs where `wanted` says so of the result.
+#[inline(always)]
+fn around(
+    entry: Entry,
+    (at_hand, before): (Option<impl FnOnce(&mut Call) -> bool>, impl FnOnce(&mut Call) -> bool),
+    real: impl Real,
+    wanted: impl FnOnce(i32) -> bool,
+    after: impl FnOnce(&Call, i32),
+) -> i32 {
+    if results::is_set(REVOKED) {
+        door::inside(revoke::wait_until_over);
+    }
+    let mut call = None;
+    let armed = armed();
+    let all_at_hand = armed.zip(at_hand).and_then(|(guard, at_hand)| {
+        door::leaf(|| {
+            let slot = thread::slot_if_any(guard).filter(|slot| slot.enter(entry.caller()))?;
+            let call = call.insert(Call::new(guard, slot, entry, guard.now()));
+            let published = at_hand(call);
+            slot.leave();
+            published.then_some(true)
+        })
+    });
+    let published = all_at_hand.flatten().or_else(|| {
+        let guard = armed?;
+        door::inside(|| {
+            begin(guard, entry, &mut call).is_some_and(|call| {
+                let published = before(call);
+                call.slot.leave();
+                published
+            })
+        })
+    });
+    let result = real();
+    if results::is_set(REVOKED) {
+        door::inside(|| revoke::told_by_nccl(entry.entry_point, result));
+    }
+    if let (Some(true), Some(call)) = (published, &call) {
+        if call.guard.is_armed() {
+            call.slot.leave_outer();
+        }
+    }
+    if published == Some(false) || !wanted(result) {
+        return result;
+    }
+    door::inside(|| {
+        let inside = match &mut call {
+            Some(call) => (call.guard.is_armed() && call.slot.enter(entry.caller())).then_some(call),
+            // NCCL itself has initialised the driver, and so armed the guard.
+            None if armed.is_none() => guard().and_then(|guard| begin(guard, entry, &mut call)),
+            None => None,
+        };
+        if let Some(call) = inside {
+            call.returned = call.guard.now();
+            after(call, result);
+            call.slot.leave();
+        }
+    });
+    result
+}
+
 /// Of a call that is made so rarely that it is always a visit behind the door.
 const NOT_AT_HAND: Option<fn(&mut Call) -> bool> = None;
 
@@ -232,13 +298,8 @@ pub(super) fn split(
 }
 
 pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
-    around(
-        entry,
-        (NOT_AT_HAND, |call: &mut Call| call.enters(call.communicator(communicator))),
-        real,
-        |_| false,
-        |_, _| {},
-    )
+    let before = |call: &mut Call| call.enters(call.communicator(communicator));
+    around(entry, (NOT_AT_HAND, before), real, |_| false, |_, _| {})
 }
 
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {

@@ -2,11 +2,12 @@
 //!
 //! Must not: ask the driver about a stream that is known.
 
-use super::call::Call;
-use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::record::Guard;
+use super::call::{About, Call};
+use crate::lookup::driver::{self, Handle};
+use lazyguard_core::replay::proves;
 use lazyguard_core::state::{Stream, StreamKey, StreamKind};
 use lazyguard_core::trace::layout::flag;
+use std::ptr::null_mut;
 
 impl Call {
     /// The number of the context that is current to the calling thread, or 0.
@@ -56,11 +57,8 @@ impl Call {
         let key = StreamKey { handle, context: 0, thread: 0 };
         let tracker = &self.guard.tracker;
         let number = tracker.known_stream(key).unwrap_or_else(|| {
-            let mut context = std::ptr::null_mut();
-            let context = match driver::stream_context(handle as Handle, &mut context) {
-                Some(SUCCESS) => self.context_number(context),
-                _ => self.current_context(),
-            };
+            let context = driver::told(null_mut(), |context| driver::stream_context(handle as Handle, context));
+            let context = self.context_number(context.unwrap_or_else(driver::current_context));
             tracker.stream(key, context, StreamKind::Unknown, self.entered)
         });
         self.slot.cache_stream(handle, self.epoch, number);
@@ -113,9 +111,18 @@ impl Call {
     pub fn submits_to(&mut self, stream: Handle) {
         self.on_stream(stream);
         if let Some(stream) = self.about.stream_entry {
-            let captured = stream.capturing() || joined_capture(self.guard, stream);
+            let joins = || self.guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing());
+            let captured = stream.capturing() || joins() && is_captured(stream);
             self.about.submits = !captured;
             self.about.flags |= if captured { flag::CAPTURED } else { 0 };
+        }
+    }
+
+    /// What the call waited for has ended, by its success.
+    pub fn proven(&self) {
+        let About { stream, context, .. } = self.about;
+        if let Some(scope) = proves(self.entry_point, stream, context) {
+            self.guard.tracker.ended(scope, self.entered);
         }
     }
 
@@ -126,19 +133,12 @@ impl Call {
     }
 }
 
-#[inline(always)]
-fn joined_capture(guard: &Guard, stream: &Stream) -> bool {
-    guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing()) && is_captured(stream)
-}
-
 #[cold]
 fn is_captured(stream: &Stream) -> bool {
-    let mut status = 0;
     // Asking the legacy default stream, which is never captured, is an error while anything is. A thread's own default stream
     // may have joined a capture as any other.
-    stream.handle() >= PER_THREAD
-        && driver::stream_is_capturing(stream.handle() as Handle, &mut status) == Some(SUCCESS)
-        && status != 0
+    let status = || driver::told(0, |status| driver::stream_is_capturing(stream.handle() as Handle, status));
+    stream.handle() >= PER_THREAD && status().is_some_and(|status| status != 0)
 }
 
 /// `CU_STREAM_LEGACY`.

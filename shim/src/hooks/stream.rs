@@ -2,13 +2,14 @@
 //!
 //! Must not: let the driver destroy a stream before it is taken out of the state.
 
-use super::call::{lightly, observe, published, succeeds, written, Again, Call, Entry, Real};
-use super::fast::in_order;
+use super::call::{observe, published, succeeds, written, Again, Call, Entry, Real};
+use super::fast::{in_order, lightly};
 use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;
 use lazyguard_core::state::{StreamKey, StreamKind, ThreadSlot};
+use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::{RawPayload, Record};
 use std::cell::Cell;
 
@@ -28,7 +29,8 @@ pub(super) fn create(entry: Entry, stream: Handle, flags: u32, real: impl Real) 
         let kind = if flags & NON_BLOCKING != 0 { StreamKind::NonBlocking } else { StreamKind::Blocking };
         // A known handle: the guard did not see the end of an earlier stream.
         call.guard.tracker.stream_gone(key(stream));
-        call.made_stream(call.guard.tracker.stream(key(stream), call.about.context, kind, call.entered));
+        let number = call.guard.tracker.stream(key(stream), call.about.context, kind, call.entered);
+        call.amend(record::SUBJECT, number.into());
     })
 }
 

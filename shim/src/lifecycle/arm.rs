@@ -29,6 +29,7 @@ use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
 use lazyguard_core::state::{Caller, Tracker};
 use lazyguard_core::trace::{ProcessFacts, Recorder, StartFacts};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicU8, Ordering};
+use std::sync::Mutex;
 
 /// The fork handler releases it in the child.
 static ARMING: AtomicBool = AtomicBool::new(false);
@@ -109,7 +110,7 @@ fn build(initialised: Initialised) {
     let schedule = settings.schedule.as_deref();
     let schedule = schedule.and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
-        loader: Loader::new(ahead, libraries),
+        loader: Loader::new(ahead, libraries, nudge::driver_is_eager()),
         folder,
         backing,
         mappings: Mappings::default(),
@@ -122,6 +123,7 @@ fn build(initialised: Initialised) {
         paths: Paths::default(),
         profile,
         schedule,
+        of_graphs: Mutex::default(),
         process: Process {
             settings,
             tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
@@ -135,9 +137,6 @@ fn build(initialised: Initialised) {
 }
 
 fn begin(guard: &'static Guard, initialised: Initialised) {
-    if nudge::driver_is_eager() {
-        guard.loader.set_driver_eager();
-    }
     if !FORK_HANDLER.swap(true, Ordering::SeqCst) {
         // SAFETY: a function of this library, which is never unloaded.
         unsafe { libc::pthread_atfork(None, None, Some(forked)) };
@@ -249,10 +248,13 @@ fn begin_them(guard: &'static Guard) {
 
 const LOG: &str = "lazyguard-log";
 
+/// No thread does so later.
 fn make_all_present(guard: &Guard) {
-    if let Some(line) = guard.backing.make_all_present(guard.tracker.recorder()) {
-        guard.loader.note(line);
-    }
+    guard
+        .backing
+        .make_present(guard.tracker.recorder(), usize::MAX)
+        .into_iter()
+        .for_each(|line| guard.loader.note(line));
 }
 
 fn program_name() -> String {

@@ -103,12 +103,7 @@ fn finish() {
             }
         }
         guard.hazards.finish(guard, Some(folder));
-        for (what, kept) in
-            [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))]
-        {
-            if let (Err(error), true) = (kept, folder.asked_for) {
-                standard_error::line(&format!("the {what} could not be kept in {}: {error}", folder.path().display()));
-            }
-        }
+        let kept = [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))];
+        kept.into_iter().filter(|_| folder.asked_for).for_each(|(what, kept)| folder.say_unless(what, kept));
     });
 }

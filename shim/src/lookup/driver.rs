@@ -90,10 +90,6 @@ pub fn calls(entry_point: EntryPoint, function: *mut c_void) -> bool {
     stored.is_ok() || stored == Err(function)
 }
 
-pub fn form_of(function: *mut c_void, mut candidates: impl Iterator<Item = EntryPoint>) -> Option<EntryPoint> {
-    candidates.find(|entry_point| calls(*entry_point, function))
-}
-
 /// A function that the driver gave out but does not export.
 pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
     for place in ADOPTED.place(entry_point).into_iter().chain([real_of(entry_point.index())]) {
@@ -189,6 +185,13 @@ pub fn answers_alike(symbol: *const c_char, version: i32, flags: u64, expected: 
         _ => proc_address(symbol, &mut found, version, flags),
     };
     asked == Some(SUCCESS) && found == expected
+}
+
+/// Whether a function is loaded in the current context.
+pub fn is_loaded(function: Handle) -> bool {
+    /// `CU_FUNCTION_LOADING_STATE_LOADED`.
+    const LOADED: i32 = 1;
+    told(0, |state| function_is_loaded(state, function)) == Some(LOADED)
 }
 
 pub fn current_context() -> Handle {

@@ -3,7 +3,7 @@
 //!
 //! Must not: allocate, lock, or use thread-local storage with a destructor.
 
-use super::objects;
+use super::objects::{self, Loaded};
 use lazyguard_core::api::EntryPoint;
 use std::ffi::{c_char, c_int, c_void, CStr};
 use std::ops::Range;
@@ -53,10 +53,8 @@ pub fn another_is_next() -> bool {
 }
 
 pub fn addresses_of_another() -> Range<u64> {
-    match another_is_next() {
-        true => objects::addresses_around(next_dlsym() as u64),
-        false => 0..0,
-    }
+    let has_it = |object: &Loaded<'_>| object.offset_of(next_dlsym() as u64).map(|_| object.addresses());
+    another_is_next().then(|| objects::find(has_it)).flatten().unwrap_or(0..0)
 }
 
 pub fn real_dlsym() -> *mut c_void {

@@ -31,7 +31,7 @@ pub static ADOPTED: Adopted<{ NCCL_ENTRY_POINTS.len() }> =
 own_calls! {
     user_rank = c"ncclCommUserRank" (communicator: *mut c_void, rank: *mut c_int);
     count = c"ncclCommCount" (communicator: *mut c_void, count: *mut c_int);
-    /// Allowed while the communicator is in use. It takes half a second.
+    /// Allowed while the communicator is in use, and until the program ends it. It takes half a second.
     comm_revoke = c"ncclCommRevoke" (communicator: *mut c_void, flags: c_int);
 }
 
@@ -69,9 +69,4 @@ pub fn rank_and_count(communicator: *mut c_void) -> Option<(u32, u32)> {
 /// Since 2.28.7.
 pub fn can_revoke() -> bool {
     !OWN.comm_revoke.load(Ordering::Relaxed).is_null()
-}
-
-/// Of a communicator that the program has not ended.
-pub fn revoke(communicator: *mut c_void) -> Option<c_int> {
-    comm_revoke(communicator, 0)
 }

@@ -135,11 +135,6 @@ pub fn loaded_as(name: &CStr) -> Option<Dynamic> {
     })
 }
 
-/// Of the object that holds this one.
-pub fn addresses_around(address: u64) -> Range<u64> {
-    find(|object| object.offset_of(address).map(|_| object.addresses())).unwrap_or(0..0)
-}
-
 pub(super) fn addresses(headers: &[libc::Elf64_Phdr], base: u64) -> Range<u64> {
     let loads = headers.iter().filter(|header| header.p_type == libc::PT_LOAD);
     let begin = |header: &libc::Elf64_Phdr| base.wrapping_add(header.p_vaddr);

@@ -60,9 +60,6 @@ pub fn bind() {
 
 #[cold]
 fn function(library: Dynamic, name: &CStr) -> Option<*mut c_void> {
+    let is_sanitized = || at_start().any(|map| map.dynamic().defines(MARK).is_some());
     library.function(name).filter(|_| !OF_SANITIZERS.contains(&name) || !is_sanitized())
-}
-
-fn is_sanitized() -> bool {
-    at_start().any(|map| map.dynamic().defines(MARK).is_some())
 }

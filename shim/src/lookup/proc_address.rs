@@ -46,7 +46,7 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     if slot.is_null() {
         return;
     }
-    let exact = driver::form_of(*slot, EntryPoint::by_base(name));
+    let exact = EntryPoint::by_base(name).find(|entry_point| driver::calls(*entry_point, *slot));
     let entry_point = match exact {
         Some(entry_point) => entry_point,
         None => {

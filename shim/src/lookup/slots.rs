@@ -156,9 +156,12 @@ fn bind(object: &Loaded<'_>) {
         let found = match () {
             () if own.contains(&at) => slot.may_be_lazy.then(|| of_unbound(dynamic, &slot)).flatten(),
             () if driver.contains(&at) || nccl.contains(&at) || next.contains(&at) => {
-                of_bound(dynamic, &slot, function)
+                dynamic.symbol_of(&slot).and_then(|(name, _)| hook_for(name, function))
             }
-            () if function == dlsym => of_dlsym(dynamic, &slot),
+            // The guard's takes its place: ordinary objects find that first.
+            () if function == dlsym => {
+                dynamic.symbol_of(&slot).filter(|(name, _)| *name == c"dlsym").map(|_| dlsym_hook())
+            }
             () => None,
         };
         if let Some(hook) = found.filter(|hook| !hook.is_null()) {
@@ -177,17 +180,6 @@ fn bind(object: &Loaded<'_>) {
     pages.close();
 }
 
-fn of_bound(dynamic: Dynamic, slot: &Slot, function: *mut c_void) -> Option<*mut c_void> {
-    let (name, _) = dynamic.symbol_of(slot)?;
-    hook_for(name, function)
-}
-
-/// The guard's `dlsym` in a slot of the C library's: ordinary objects find the guard's first.
-fn of_dlsym(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
-    let (name, _) = dynamic.symbol_of(slot)?;
-    (name == c"dlsym").then(dlsym_hook)
-}
-
 /// For a slot that is not filled in yet, if that hook's function will be found.
 fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     let (name, is_own) = dynamic.symbol_of(slot)?;
@@ -195,7 +187,8 @@ fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     is_hooked.then(|| hook_for(name, at_start(name).or_else(|| in_needs(dynamic, name))?))?
 }
 
-fn concerns(name: &CStr) -> bool {
+/// Whether there is a hook of this name.
+pub fn concerns(name: &CStr) -> bool {
     let name = name.to_bytes();
     (name.starts_with(b"cu") || name.starts_with(b"nc")) && EntryPoint::by_symbol(name).is_some()
 }

@@ -35,13 +35,9 @@ fn table() -> Option<&'static HookTable> {
 }
 
 /// Null before the hooks are registered, as in the functions below.
-pub fn hook_at(index: usize) -> *mut c_void {
-    let hooks = |table: &'static HookTable| table.exports.iter().chain(&table.nccl).nth(index);
-    table().and_then(hooks).map_or(null_mut(), |hook| hook.0.cast_mut())
-}
-
 pub fn hook(entry_point: EntryPoint) -> *mut c_void {
-    hook_at(entry_point.index())
+    let of_it = |table: &'static HookTable| table.exports.iter().chain(&table.nccl).nth(entry_point.index());
+    table().and_then(of_it).map_or(null_mut(), |hook| hook.0.cast_mut())
 }
 
 pub fn dlsym_hook() -> *mut c_void {

@@ -52,8 +52,8 @@ pub struct Ahead {
     images: Vec<Image>,
     prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
-    modules: Counted,
-    libraries: Counted,
+    pub modules: Counted,
+    pub libraries: Counted,
 }
 
 impl Ahead {
@@ -82,19 +82,10 @@ impl Ahead {
         (0..).zip(&self.images).flat_map(|(number, image)| (0..image.most).map(move |nth| (number, nth)))
     }
 
-    pub fn modules(&self) -> (u64, u64) {
-        self.modules.both()
-    }
-
-    pub fn libraries(&self) -> (u64, u64) {
-        self.libraries.both()
-    }
-
     fn counted(&self, image: &Image) -> &Counted {
-        if image.options.is_library() {
-            &self.libraries
-        } else {
-            &self.modules
+        match image.options.is_library() {
+            true => &self.libraries,
+            false => &self.modules,
         }
     }
 
@@ -153,9 +144,8 @@ impl Ahead {
 /// Tells the current context from an earlier one under its handle; 0 for a library, and before 12.0. A released primary context may have been retained
 /// anew before the guard asks.
 fn identity(options: &LoadOptions) -> u64 {
-    let mut identity = 0;
-    let told = !options.is_library() && driver::context_id(driver::current_context(), &mut identity) == Some(SUCCESS);
-    Some(identity).filter(|_| told).unwrap_or(0)
+    let told = || driver::told(0, |identity| driver::context_id(driver::current_context(), identity));
+    (!options.is_library()).then(told).flatten().unwrap_or(0)
 }
 
 fn load_image(image: &Image) -> Option<u64> {
@@ -225,7 +215,7 @@ mod tests {
         assert_eq!(ahead.take(1, b"two", &registers), None);
         assert_eq!([0; 3].map(|_| ahead.take(1, b"one", &plain)), [Some(0xa), Some(0xb), None]);
         assert_eq!(ahead.take(2, b"one", &plain), Some(0xc));
-        assert_eq!(ahead.modules(), (0, 4));
+        assert_eq!(ahead.modules.both(), (0, 4));
     }
 
     #[test]
@@ -241,7 +231,7 @@ mod tests {
         let ahead = ahead();
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
         assert_eq!([0, 1].map(|nth| ahead.load(1, 0, nth)), [GIVEN, there(0xb, Some(Vec::new()))]);
-        assert_eq!(ahead.modules(), (0, 1));
+        assert_eq!(ahead.modules.both(), (0, 1));
     }
 
     #[test]
@@ -260,7 +250,7 @@ mod tests {
         assert_eq!((count, ahead.library(1, 0)), (3, None));
         ahead.context_gone(1);
         assert_eq!(ahead.load(1, 0, 0), REFUSED, "another context of that number");
-        assert_eq!((ahead.modules(), ahead.libraries()), ((0, 0), (0, 0)));
+        assert_eq!((ahead.modules.both(), ahead.libraries.both()), ((0, 0), (0, 0)));
     }
 
     #[test]
@@ -270,7 +260,7 @@ mod tests {
         assert_eq!(ahead.load(3, 0, 0), REFUSED, "no module");
         assert_eq!(ahead.load(1, 2, 0), REFUSED, "no such image");
         assert_eq!(ahead.load(1, 0, 1), there(0xb, Some(Vec::new())));
-        assert_eq!(ahead.modules(), (0, 0));
+        assert_eq!(ahead.modules.both(), (0, 0));
     }
 
     #[test]
@@ -305,9 +295,9 @@ mod tests {
             (ahead.library(0, 0), [0, 1, 2].map(|number| ahead.is_library(number))),
             (None, [false, true, false])
         );
-        assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 0)));
+        assert_eq!((ahead.libraries.both(), ahead.modules.both()), ((0, 2), (0, 0)));
         assert_eq!(ahead.take(1, b"one", &LoadOptions::default()), Some(0xa));
-        assert_eq!((ahead.libraries(), ahead.modules()), ((0, 2), (0, 1)));
+        assert_eq!((ahead.libraries.both(), ahead.modules.both()), ((0, 2), (0, 1)));
     }
 
     #[test]

@@ -22,6 +22,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const AT_A_TIME: Duration = Duration::from_millis(200);
+/// How long a profile loads nothing after a device had too little memory free.
+const WHILE_FULL_NANOS: Nanos = 1_000_000_000;
 
 /// The program's call at which something is loaded.
 #[derive(Clone, Copy)]
@@ -237,7 +239,7 @@ impl<'a> Attempt<'a> {
         let memory = kernels::memory();
         if item.is_ahead() && memory.is_some_and(|memory| !leaves_enough_free(&process.settings, memory)) {
             loader.queue().puts_back(Skip::LittleMemoryFree, context, &[item]);
-            return loader.is_full(process);
+            return loader.full_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
         }
         let before = {
             let queue = loader.queue();

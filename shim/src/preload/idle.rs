@@ -34,9 +34,7 @@ pub struct Uncaptured {
 
 impl Uncaptured {
     pub fn new() -> Self {
-        let mut mode = RELAXED;
-        let exchanged = driver::exchange_capture_mode(&mut mode) == Some(SUCCESS);
-        Self { mode: exchanged.then_some(mode) }
+        Self { mode: driver::told(RELAXED, |mode| driver::exchange_capture_mode(mode)) }
     }
 }
 
@@ -93,10 +91,6 @@ pub fn nothing_under_way(process: &Process, own: &ThreadSlot, context: u32) -> b
     true
 }
 
-fn may_capture(process: &Process) -> bool {
-    process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen()
-}
-
 /// The events of the questions, by context.
 #[derive(Default)]
 pub struct Questions(Mutex<HashMap<u64, usize>>);
@@ -106,7 +100,8 @@ impl Questions {
     pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context should be safe from relaxed mode; that is not tried.
-        if may_capture(process) {
+        let captures = process.tracker.contexts().any(|(_, context)| context.capturing());
+        if captures || captures_may_go_unseen() {
             return None;
         }
         let handle = entry.handle();
@@ -149,18 +144,14 @@ impl Questions {
 static ASKING: AtomicU32 = AtomicU32::new(0);
 
 /// Whether the probe is in a query; no thread waits for a lost one.
-static PROBING: AtomicU32 = AtomicU32::new(0);
+pub static PROBING: AtomicU32 = AtomicU32::new(0);
 static PROBE_LOST: AtomicBool = AtomicBool::new(false);
 
 /// Lasts while a thread asks.
 pub struct Asking(&'static AtomicU32);
 
 impl Asking {
-    pub fn of_the_probe() -> Self {
-        Self::counted(&PROBING)
-    }
-
-    fn counted(count: &'static AtomicU32) -> Self {
+    pub fn counted(count: &'static AtomicU32) -> Self {
         // SeqCst, here and in `settle`: the destroyer sees this, or this thread sees the stream gone.
         count.fetch_add(1, Ordering::SeqCst);
         Self(count)
@@ -201,12 +192,15 @@ const SETTLED: Duration = Duration::from_millis(200);
 pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -> Vec<InFlight> {
     // A stream that is destroyed meanwhile is not in the list, or waits.
     let _asking = Asking::counted(&ASKING);
-    let known = process.tracker.in_flight(context);
-    if known.is_empty() || known.len() > MOST_STREAMS {
-        return known;
+    unless_idle(process.tracker.in_flight(context), |number| ask(process, number, thread, entered))
+}
+
+fn unless_idle(mut known: Vec<InFlight>, asked: impl Fn(u32) -> Option<bool>) -> Vec<InFlight> {
+    if !known.is_empty() && known.len() <= MOST_STREAMS {
+        let _mode = Uncaptured::new();
+        known.retain(|busy| asked(busy.stream) != Some(false));
     }
-    let _mode = Uncaptured::new();
-    known.into_iter().filter(|busy| ask(process, busy.stream, thread, entered) != Some(false)).collect()
+    known
 }
 
 /// The same while the gate is open, in a call about the stream `own`, or 0.
@@ -214,12 +208,10 @@ pub fn in_flight_beside_others(process: &Process, context: u32, thread: u32, own
     let _asking = Asking::counted(&ASKING);
     let mut known = process.tracker.in_flight(context);
     known.retain(InFlight::is_known);
-    if known.is_empty() || known.len() > MOST_STREAMS {
-        return known;
-    }
-    let _mode = Uncaptured::new();
-    let asked = |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, at) };
-    known.into_iter().filter(|busy| asked(busy.stream) != Some(false)).collect()
+    unless_idle(
+        known,
+        |number| if is_being_filled(process, number, own) { None } else { ask(process, number, thread, at) },
+    )
 }
 
 /// `None` where the stream cannot be asked: a default stream only in the current context. `own` is the call's stream, or 0.

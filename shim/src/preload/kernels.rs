@@ -47,13 +47,11 @@ pub fn load(process: &Process, context: u32, kind: FunctionKind, handle: u64, ow
     let entry = |handle, kind| tracker.function_entry(tracker.function(handle, kind, owner));
     let loaded = match kind {
         FunctionKind::Kernel => {
-            let mut function = null_mut();
-            let loaded = driver::kernel_function(&mut function, handle as Handle) == Some(SUCCESS);
+            let function = driver::told(null_mut(), |function| driver::kernel_function(function, handle as Handle));
             // Its function is loaded with it. The report names the kernel, whose use comes first.
-            if let Some(function) = loaded.then(|| entry(function as u64, FunctionKind::Function)).flatten() {
-                function.set_loaded_in(context);
-            }
-            loaded
+            let its = function.and_then(|function| entry(function as u64, FunctionKind::Function));
+            its.into_iter().for_each(|function| function.set_loaded_in(context));
+            function.is_some()
         }
         FunctionKind::Function => match driver::function_load(handle as Handle) {
             Some(result) if result != NOT_SUPPORTED => result == SUCCESS,

@@ -12,7 +12,7 @@
 use super::handover::{Counted, There};
 use crate::lookup::driver;
 use crate::lookup::objects::{self, Loaded};
-use crate::runtime::fresh_pages::FreshPages;
+use crate::runtime::memory;
 use lazyguard_core::image::{fat_binary_of, length_of, Length, Prints, Start, REFERENCE_BYTES};
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::Skip;
@@ -60,17 +60,13 @@ pub struct Libraries {
     loads: AtomicU64,
     changed: AtomicU64,
     looked: AtomicU64,
-    counted: Counted,
+    pub counted: Counted,
 }
 
 impl Libraries {
     pub fn new(wanted: Vec<Wanted>) -> Self {
         let absent = AtomicUsize::new(wanted.len());
         Self { states: Mutex::new(vec![State::Absent; wanted.len()]), wanted, absent, ..Self::default() }
-    }
-
-    pub fn counts(&self) -> (u64, u64) {
-        self.counted.both()
     }
 
     pub fn are_expected(&self) -> bool {
@@ -191,7 +187,7 @@ impl Libraries {
             return true;
         }
         let Some(wanted) = self.wanted.get(number as usize) else { return false };
-        let same = |now: &Copied| now.reference == ready.reference && now.as_bytes() == ready.content;
+        let same = |now: &Copied| now.reference == ready.reference && now.content == ready.content;
         Copied::of(&wanted.place).is_ok_and(|now| same(&now))
     }
 
@@ -252,8 +248,7 @@ fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]>
 }
 
 struct Copied {
-    /// Fat binaries are aligned to words.
-    pages: FreshPages,
+    content: Vec<u8>,
     reference: u64,
     /// The fat binary's address, if its segment is constant.
     constant: Option<u64>,
@@ -264,9 +259,9 @@ impl Copied {
     /// `Err` where the profile means another one.
     fn of(place: &Place) -> Result<Self, Skip> {
         let bytes = usize::try_from(place.image.bytes.min(MOST_LIBRARY_BYTES)).unwrap_or(0);
-        // The driver needs a copy.
-        let pages = FreshPages::new(bytes).ok_or(Skip::DriverRefused)?;
-        let mut copy = Self { pages, reference: 0, constant: None, unloads: 0 };
+        // The driver needs a copy. The visit below allocates nothing.
+        let content = memory::room_for(bytes).ok_or(Skip::DriverRefused)?;
+        let mut copy = Self { content, reference: 0, constant: None, unloads: 0 };
         objects::each(&mut |object| {
             if object.file_name() != place.object.as_bytes() || !seems_to_be(object, place) {
                 return true;
@@ -274,7 +269,7 @@ impl Copied {
             copy.reference = object.address(place.offset).unwrap_or(0);
             (_, copy.unloads) = object.counts();
             if let Some(content) = fat_binary_at(object, copy.reference).filter(|content| content.len() == bytes) {
-                copy.pages.as_mut_slice().copy_from_slice(content);
+                copy.content.extend_from_slice(content);
                 let address = content.as_ptr() as u64;
                 copy.constant = (!object.is_writable(address)).then_some(address);
             }
@@ -283,25 +278,21 @@ impl Copied {
         if copy.reference == 0 {
             return Err(Skip::Gone);
         }
-        let is_it = ImageId::of_samples(copy.as_bytes()) == place.image;
+        let is_it = ImageId::of_samples(&copy.content) == place.image;
         is_it.then_some(copy).ok_or(Skip::NotTheSame)
-    }
-
-    fn as_bytes(&self) -> &[u8] {
-        self.pages.as_slice()
     }
 }
 
 fn load_library(place: &Place) -> Result<Ready, Skip> {
     let copy = Copied::of(place)?;
     let (mut options, mut values) = ([driver::BINARY_IS_PRESERVED], [1u64]);
-    let (code, none, nowhere) = (copy.as_bytes().as_ptr().cast(), null_mut(), null_mut());
+    let (code, none, nowhere) = (copy.content.as_ptr().cast(), null_mut(), null_mut());
     let (options, values) = (options.as_mut_ptr(), values.as_mut_ptr().cast());
     let load = |library: &mut _| driver::library_load_data(library, code, none, nowhere, 0, options, values, 1);
     let library = driver::told(null_mut(), load).ok_or(Skip::DriverRefused)?;
     // CUDA's runtimes unload at the exit, and the driver does not say when it no longer reads the bytes.
-    let Copied { pages, reference, constant, unloads } = copy;
-    Ok(Ready { library: library as u64, reference, constant, content: pages.leak(), unloads })
+    let Copied { content, reference, constant, unloads } = copy;
+    Ok(Ready { library: library as u64, reference, constant, content: content.leak(), unloads })
 }
 
 #[cfg(test)]
@@ -363,8 +354,8 @@ mod tests {
     /// As `load` leaves it.
     fn ready(libraries: &Libraries, number: u32, library: u64, of: usize) {
         let copy = Copied::of(&libraries.wanted[number as usize].place).ok().unwrap();
-        let Copied { pages, constant, unloads, .. } = copy;
-        let ready = Ready { library, reference: address(of), constant, content: pages.leak(), unloads };
+        let Copied { content, constant, unloads, .. } = copy;
+        let ready = Ready { library, reference: address(of), constant, content: content.leak(), unloads };
         lock(&libraries.states)[number as usize] = State::Ready(ready);
     }
 
@@ -384,7 +375,7 @@ mod tests {
     fn what_is_copied_is_what_the_profile_means() {
         let place = place_of(address(1)).unwrap();
         let copy = Copied::of(&place).ok().unwrap();
-        assert_eq!((copy.as_bytes(), copy.reference), (&CODE[1].0[..], address(1)));
+        assert_eq!((&copy.content[..], copy.reference), (&CODE[1].0[..], address(1)));
         for (other, why) in [
             (Place { image: ImageId { hash: 1, ..place.image }, ..place.clone() }, Skip::NotTheSame),
             (Place { offset: place.offset - REFERENCE_BYTES as u64, ..place.clone() }, Skip::NotTheSame),
@@ -446,7 +437,7 @@ mod tests {
         assert_eq!(libraries.take(0, address(0)), None, "at another address");
         assert_eq!([0, 1, 3, 9].map(|number| libraries.library(number)), [Some(0xa), None, None, None]);
         assert_eq!([0; 2].map(|_| libraries.take(0, address(1))), [Some(0xa), None]);
-        assert_eq!((libraries.counts(), libraries.library(0)), ((0, 1), Some(0xa)));
+        assert_eq!((libraries.counted.both(), libraries.library(0)), ((0, 1), Some(0xa)));
         assert_eq!((libraries.take(3, address(0)), libraries.take(9, address(0))), (None, None));
         libraries.gone(0xb);
         assert_eq!(libraries.all(), [0, 3]);
@@ -468,7 +459,7 @@ mod tests {
         assert_eq!(libraries.take(0, address(1)), None);
         // The runtime loads its own library then, and the guard's is given to no load.
         assert!(libraries.is_the_runtimes(0, 0xb));
-        assert_eq!((libraries.take(0, address(1)), libraries.counts()), (None, (0, 0)));
+        assert_eq!((libraries.take(0, address(1)), libraries.counted.both()), (None, (0, 0)));
         change(|_| ());
         assert_eq!(libraries.take(0, address(1)), Some(0xa));
     }
@@ -501,7 +492,7 @@ mod tests {
         let with_kernels = libraries.load(3).unwrap_or_else(|_| panic!("it is there"));
         // There is no driver here that has one.
         assert_eq!((with_kernels.owner, with_kernels.functions), (0xc, Some(vec![])));
-        assert_eq!(libraries.counts(), (0, 0));
+        assert_eq!(libraries.counted.both(), (0, 0));
     }
 
     #[test]

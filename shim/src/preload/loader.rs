@@ -28,8 +28,6 @@ use std::sync::{Mutex, MutexGuard};
 /// How long a busy context is left alone, and the same in times of what it took to find that out.
 const WHILE_BUSY_NANOS: u64 = 5_000_000;
 const BACK_OFF: u64 = 10;
-/// How long a profile loads nothing after a device had too little memory free.
-const WHILE_FULL_NANOS: u64 = 1_000_000_000;
 /// The least gain in pace for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
@@ -48,17 +46,18 @@ pub struct Loader {
     /// The context was busy: nothing is tried before this.
     pub(super) busy_until: AtomicU64,
     /// A device was full: nothing is loaded ahead before this, but at the start of a context.
-    full_until: AtomicU64,
+    pub(super) full_until: AtomicU64,
     pub(super) busy: AtomicBool,
-    driver_eager: AtomicBool,
+    /// The driver itself loads eagerly.
+    pub driver_eager: bool,
     pub(super) questions: Questions,
     /// The last load, or 0.
     loaded: AtomicU64,
 }
 
 impl Loader {
-    pub fn new(ahead: Ahead, libraries: Libraries) -> Self {
-        Self { ahead, libraries, ..Self::default() }
+    pub fn new(ahead: Ahead, libraries: Libraries, driver_eager: bool) -> Self {
+        Self { ahead, libraries, driver_eager, ..Self::default() }
     }
 
     pub(super) fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -70,15 +69,6 @@ impl Loader {
         let mut queue = self.queue();
         change(&mut queue);
         self.pending.store(queue.pending_count(), Ordering::Release);
-    }
-
-    /// The driver itself loads eagerly.
-    pub fn set_driver_eager(&self) {
-        self.driver_eager.store(true, Ordering::Relaxed);
-    }
-
-    pub fn driver_eager(&self) -> bool {
-        self.driver_eager.load(Ordering::Relaxed)
     }
 
     pub fn note(&self, text: String) {
@@ -128,7 +118,7 @@ impl Loader {
     /// For expected libraries whose objects have come.
     #[inline]
     pub fn look_for_libraries(&self, process: &Process) {
-        if !self.driver_eager() {
+        if !self.driver_eager {
             let found = self.libraries.look(process.now());
             found.into_iter().for_each(|number| self.add_everywhere(process, Item::AheadLibrary(number)));
         }
@@ -148,7 +138,7 @@ impl Loader {
     }
 
     fn wanted(&self, by_policy: bool) -> bool {
-        if by_policy && self.driver_eager() {
+        if by_policy && self.driver_eager {
             self.queue().skip(Skip::AlreadyEager, 1);
             return false;
         }
@@ -181,8 +171,8 @@ impl Loader {
         self.change(|queue| queue.owner_goes(owner));
     }
 
-    pub fn last_loaded(&self) -> Nanos {
-        self.loaded.load(Ordering::Relaxed)
+    pub fn has_loaded_since(&self, then: Nanos) -> bool {
+        self.loaded.load(Ordering::Relaxed) >= then
     }
 
     /// Whether anything is pending, or an expected library may have come.
@@ -245,10 +235,6 @@ impl Loader {
         }
     }
 
-    pub(super) fn is_full(&self, process: &Process) {
-        self.full_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
-    }
-
     /// Leaves the rest until it is worth closing the gate.
     pub(super) fn wait_for_the_pace(&self, process: &Process, spent: Nanos) {
         if !is_blanket(&process.settings) {
@@ -264,8 +250,8 @@ impl Loader {
             Err(_) => PreloadSummary { policy: PreloadSummary::policy_name(policy), ..PreloadSummary::default() },
         };
         self.releases.sum_up(&mut summary);
-        (summary.modules_ahead, summary.modules_handed_over) = self.ahead.modules();
-        let (of_runtimes, of_images) = (self.libraries.counts(), self.ahead.libraries());
+        (summary.modules_ahead, summary.modules_handed_over) = self.ahead.modules.both();
+        let (of_runtimes, of_images) = (self.libraries.counted.both(), self.ahead.libraries.both());
         summary.libraries_ahead = of_runtimes.0 + of_images.0;
         summary.libraries_handed_over = of_runtimes.1 + of_images.1;
         summary

@@ -10,15 +10,12 @@ use crate::lookup::driver;
 use crate::lookup::link_map::{self, LinkMap};
 use crate::lookup::{objects, proc_address};
 use crate::runtime::environment;
-use crate::runtime::files::{self, PROGRAM};
+use crate::runtime::files::{self, InFile, PROGRAM};
 use crate::runtime::process::Process;
 use lazyguard_core::preload::{nudge, Nudge, RuntimeInstance};
 use lazyguard_core::report::NudgeAnswer;
-use object::read::elf::ElfFile64;
-use object::{Object, ObjectSection};
+use lazyguard_core::stack::section_bytes;
 use std::ffi::{c_void, CStr, OsStr};
-use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
@@ -97,36 +94,6 @@ fn fat_binaries_in(object: &[u8]) -> u64 {
         b"" => files::program(),
         path => Some(OsStr::from_bytes(path).into()),
     };
-    let Some(file) = path.and_then(|path| files::open(path).ok()).and_then(|file| Mapped::new(&file)) else { return 0 };
-    let Ok(elf) = ElfFile64::<object::Endianness>::parse(file.bytes()) else { return 0 };
-    elf.section_by_name(".nvFatBinSegment").map_or(0, |section| section.size() / WRAPPER)
-}
-
-/// A file, of which only the needed pages are read.
-struct Mapped {
-    start: *mut c_void,
-    length: usize,
-}
-
-impl Mapped {
-    fn new(file: &File) -> Option<Self> {
-        let length = usize::try_from(file.metadata().ok()?.len()).ok().filter(|&l| l > 0)?;
-        // SAFETY: a new private mapping, read only; nothing else is replaced.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, libc::PROT_READ, libc::MAP_PRIVATE, file.as_raw_fd(), 0)
-        };
-        (start != libc::MAP_FAILED).then_some(Self { start, length })
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: the mapping lives as long as `self`. The file is a loaded object: truncating it takes the program down as well.
-        unsafe { std::slice::from_raw_parts(self.start.cast(), self.length) }
-    }
-}
-
-impl Drop for Mapped {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `new`, with this length.
-        unsafe { libc::munmap(self.start, self.length) };
-    }
+    let file = path.and_then(|path| files::open(path).ok()).map(InFile);
+    file.and_then(|file| section_bytes(&file, ".nvFatBinSegment")).map_or(0, |bytes| bytes / WRAPPER)
 }

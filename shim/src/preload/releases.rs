@@ -110,31 +110,27 @@ pub struct Release {
     of: u64,
 }
 
+/// The functions whose calls are put off, and the driver's answer to a second release: `CUDA_ERROR_INVALID_VALUE`,
+/// `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED` or `CUDA_ERROR_INVALID_HANDLE`.
+const CALLS: [(&str, What, i32); 5] = [
+    ("cuMemFree", What::Memory, 1),
+    ("cuMemFreeHost", What::HostMemory, 1),
+    ("cuMemHostUnregister", What::Registration, 713),
+    ("cuModuleUnload", What::Module, 400),
+    ("cuLibraryUnload", What::Library, 400),
+];
+
 impl Release {
     /// `None` of a call that is never put off.
     pub fn of_call(entry_point: EntryPoint, of: u64) -> Option<Self> {
-        let what = match entry_point.info().base() {
-            "cuMemFree" => What::Memory,
-            "cuMemFreeHost" => What::HostMemory,
-            "cuMemHostUnregister" => What::Registration,
-            "cuModuleUnload" => What::Module,
-            "cuLibraryUnload" => What::Library,
-            _ => return None,
-        };
-        (of != 0).then_some(Self { what, of })
+        let base = entry_point.info().base();
+        let (_, what, _) = CALLS.into_iter().find(|(name, ..)| *name == base && of != 0)?;
+        Some(Self { what, of })
     }
 
     /// The driver's answer to a second release.
     pub fn repeated(self) -> i32 {
-        /// `CUDA_ERROR_INVALID_VALUE`, `CUDA_ERROR_INVALID_HANDLE` and `CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED`.
-        const INVALID_VALUE: i32 = 1;
-        const INVALID_HANDLE: i32 = 400;
-        const NOT_REGISTERED: i32 = 713;
-        match self.what {
-            What::Memory | What::HostMemory => INVALID_VALUE,
-            What::Registration => NOT_REGISTERED,
-            What::Module | What::Library => INVALID_HANDLE,
-        }
+        CALLS.into_iter().find(|(_, what, _)| *what == self.what).map_or(SUCCESS, |(.., result)| result)
     }
 
     pub fn registration(self) -> Option<u64> {

@@ -135,6 +135,7 @@ impl GpuDump {
             return;
         }
         let settings = &process.settings;
+        let run_kills = || environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty());
         let ends = match settings.on_hang {
             OnHang::Fail | OnHang::Revoke => true,
             OnHang::Abort | OnHang::Exit(_) => settings.gpu_dump.is_wanted(),
@@ -199,10 +200,6 @@ impl GpuDump {
             remove_if(ready.own_pipe, &ready.pipe);
         }
     }
-}
-
-fn run_kills() -> bool {
-    environment::get(RUN_KILLS).is_some_and(|value| !value.is_empty())
 }
 
 impl Ready {

@@ -112,10 +112,8 @@ fn of_devices() -> Option<&'static str> {
     }
     let mut name = [0u8; 256];
     for device in 0.. {
-        let (mut flags, mut active) = (0, 0);
-        if driver::primary_state(device, &mut flags, &mut active) != Some(SUCCESS) {
-            break;
-        }
+        let state = driver::told((0, 0), |(flags, active)| driver::primary_state(device, flags, active));
+        let Some((_, active)) = state else { break };
         if active != 0 {
             return Some(LATE);
         }

@@ -18,7 +18,12 @@ use super::schedule::Schedule;
 use crate::preload::loader::Loader;
 use crate::runtime::process::{self, Process};
 use crate::runtime::tls;
+use lazyguard_core::map::HashMap;
+use lazyguard_core::sync::lock;
+use std::ffi::c_void;
 use std::ops::Deref;
+use std::sync::atomic::AtomicPtr;
+use std::sync::Mutex;
 
 #[repr(C)]
 pub struct Guard {
@@ -37,6 +42,8 @@ pub struct Guard {
     pub paths: Paths,
     pub profile: Option<profile::Notes>,
     pub schedule: Option<Schedule>,
+    /// What the guard has put into graphs, by host function and its argument (`hooks::host`).
+    pub of_graphs: Mutex<HashMap<(u64, u64), AtomicPtr<c_void>>>,
 }
 
 impl Deref for Guard {
@@ -65,6 +72,14 @@ impl Guard {
         tls::prepare();
         // SAFETY: a reference to all of a guard that is never freed, and which begins with its process.
         unsafe { process::arm(std::ptr::from_ref(self).cast()) };
+    }
+
+    /// Writes into the run folder, unless the exiting thread has: its files are the last.
+    pub fn unless_ended(&self, write: impl FnOnce(&RunFolder)) {
+        let ended = lock(&self.reports.ended);
+        if let (Some(folder), false) = (&self.folder, *ended) {
+            write(folder);
+        }
     }
 
     pub fn before_a_context(&self) {

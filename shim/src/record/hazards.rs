@@ -10,7 +10,6 @@
 use super::run_folder::{RunFolder, HAZARDS};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
-use crate::runtime::standard_error;
 use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes};
 use lazyguard_core::map::{HashMap, HashSet};
@@ -69,9 +68,10 @@ const LAUNCHES_A_QUESTION: u64 = 64;
 const MOST_RESIDENT: usize = 256;
 const MOST_TO_COMPILE: usize = 4096;
 
-fn is_over(process: &Process, wait: &Outstanding) -> bool {
-    let stream = process.tracker.stream_entry(wait.stream);
-    stream.is_none_or(|s| s.has_ended(wait.wait.at, process.tracker.stream_idle_until(s)))
+/// Whether an operation of that time has ended; so has one of a stream that is not known.
+fn has_ended(process: &Process, stream: u32, at: Nanos) -> bool {
+    let stream = process.tracker.stream_entry(stream);
+    stream.is_none_or(|s| s.has_ended(at, process.tracker.stream_idle_until(s)))
 }
 
 impl Hazards {
@@ -98,7 +98,7 @@ impl Hazards {
     /// Without waits that are over.
     pub fn with_waits<R>(&self, process: &Process, then: impl FnOnce(&mut Waits) -> R) -> R {
         let mut waits = lock(&self.waits);
-        waits.forget(|wait| is_over(process, wait));
+        waits.forget(|wait| has_ended(process, wait.stream, wait.wait.at));
         let result = then(&mut waits);
         self.waiting.store(waits.count(), Ordering::Release);
         result
@@ -106,10 +106,7 @@ impl Hazards {
 
     /// `holds` is the memory's content.
     pub fn waited(&self, process: &Process, wait: Outstanding, holds: Option<u64>) {
-        let is_done = |write: &ValueWrite| {
-            let stream = process.tracker.stream_entry(write.stream);
-            stream.is_none_or(|s| s.has_ended(write.at, process.tracker.stream_idle_until(s)))
-        };
+        let is_done = |write: &ValueWrite| has_ended(process, write.stream, write.at);
         self.with_waits(process, |waits| waits.submitted(wait, holds, &self.writes, is_done));
     }
 
@@ -166,10 +163,7 @@ impl Hazards {
     /// Without those that have ended; once there are none, launches take the fast path.
     pub fn fillers(&self, process: &Process) -> Vec<Filler> {
         let mut fillers = lock(&self.fillers);
-        fillers.retain(|filler| {
-            let stream = process.tracker.stream_entry(filler.stream);
-            stream.is_some_and(|s| !s.has_ended(filler.launch.at, process.tracker.stream_idle_until(s)))
-        });
+        fillers.retain(|filler| !has_ended(process, filler.stream, filler.launch.at));
         if fillers.is_empty() {
             process.tracker.set_slow_path(false);
         }
@@ -270,9 +264,10 @@ impl Hazards {
             hazards,
             overflow,
         };
+        let kept = folder.replace(HAZARDS, &file.json());
         // A line only where the user has asked for the file.
-        if let (Err(error), true, false) = (folder.replace(HAZARDS, &file.json()), folder.asked_for, at_least) {
-            standard_error::line(&format!("the hazards could not be kept in {}: {error}", folder.path().display()));
+        if folder.asked_for && !at_least {
+            folder.say_unless("hazards", kept);
         }
     }
 }

@@ -30,8 +30,9 @@ pub struct Log {
     lines: Lines,
     dispatch: Dispatch,
     draining: Mutex<Follower>,
-    overwritten: AtomicU64,
-    lost: AtomicU64,
+    pub overwritten: AtomicU64,
+    /// Lines that could not be written.
+    pub lost: AtomicU64,
     stopped: AtomicBool,
 }
 
@@ -101,14 +102,6 @@ impl Log {
             (Kind::Call, _) => return false,
         };
         self.level >= least
-    }
-
-    pub fn overwritten(&self) -> u64 {
-        self.overwritten.load(Ordering::Relaxed)
-    }
-
-    pub fn lost(&self) -> u64 {
-        self.lost.load(Ordering::Relaxed)
     }
 
     pub fn is_finished(&self) -> bool {
@@ -189,7 +182,7 @@ impl Log {
 fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
     use tracing_appender::rolling::{RollingFileAppender, Rotation};
     if !files::is_file_or_missing(&folder.path().join(LOG)) {
-        return Err(io::Error::other("something that is no file is in the way"));
+        return Err(files::no_file());
     }
     let mut file = RollingFileAppender::builder()
         .rotation(Rotation::NEVER)

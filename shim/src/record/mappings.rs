@@ -14,17 +14,13 @@ use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 
+#[derive(Default)]
 pub struct Mappings {
-    wanted: AtomicBool,
+    /// No file is there that is wanted and was not read.
+    none_wanted: AtomicBool,
     /// All that was there is noted.
     is_noted: AtomicBool,
     noted: Mutex<Vec<(u64, u64)>>,
-}
-
-impl Default for Mappings {
-    fn default() -> Self {
-        Self { wanted: AtomicBool::new(true), is_noted: AtomicBool::new(false), noted: Mutex::default() }
-    }
 }
 
 impl Mappings {
@@ -37,7 +33,7 @@ impl Mappings {
     }
 
     pub fn note_if_due(&self, process: &Process) {
-        if process.settings.keeps_files() && self.wanted.swap(false, Ordering::Relaxed) {
+        if process.settings.keeps_files() && !self.none_wanted.swap(true, Ordering::Relaxed) {
             self.note(process);
         }
     }
@@ -57,7 +53,7 @@ impl Mappings {
     pub fn at_the_end(&self, process: &Process) {
         // The exiting thread waits for the log's, but not for long. Then both note them.
         let is_free = door::lock_soon(&self.noted, 10).is_some();
-        if is_free && (self.wanted.swap(false, Ordering::Relaxed) || !self.is_noted.load(Ordering::Relaxed)) {
+        if is_free && (!self.none_wanted.swap(true, Ordering::Relaxed) || !self.is_noted.load(Ordering::Relaxed)) {
             self.note(process);
         }
     }
@@ -67,7 +63,7 @@ impl Mappings {
         // The thread with the lock will find this file.
         let Ok(noted) = self.noted.try_lock() else { return };
         if address != 0 && !noted.iter().any(|(begin, end)| (*begin..*end).contains(&address)) {
-            self.wanted.store(true, Ordering::Relaxed);
+            self.none_wanted.store(false, Ordering::Relaxed);
         }
     }
 

@@ -14,6 +14,7 @@ pub mod mappings;
 pub mod marker;
 pub mod path;
 pub mod profile;
+mod profile_folder;
 pub mod ready;
 pub mod recording;
 pub mod reports;

@@ -6,6 +6,7 @@
 //! Must not: believe a file or folder that another user can write, write on a thread of the program's but at its exit, or complain of a folder that
 //! `lazyguard run` has chosen.
 
+use super::profile_folder::{has_room, images_are_usable, is_own_folder, make, parts_in, read};
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{environment, files, memory, standard_error};
@@ -14,22 +15,20 @@ use lazyguard_core::folder::entries_of;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
-    is_part, ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
+    ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
     MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::settings::RUN_PROFILE;
 use lazyguard_core::sync::lock;
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::fs::{self, DirBuilder};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 /// Limits of a part that is read, and of their number. Ten thousand kernels take a megabyte.
 const MOST_PART_BYTES: u64 = 16 << 20;
-const MOST_PARTS: usize = 4096;
 /// Parts that a process leaves as they are.
 const MANY_PARTS: usize = 32;
 const MOST_AHEAD_BYTES: u64 = 256 << 20;
@@ -83,8 +82,11 @@ impl Notes {
         let say = |line: String| complain(is_named, &line);
         let unusable =
             |why: &io::Error| say(format!("LAZYGUARD_PROFILE={folder:?} cannot be used: {why}; there is no profile"));
-        let path = std::path::absolute(folder).and_then(|path| usable(&path).map(|()| path));
-        let path = path.inspect_err(unusable).ok()?;
+        let usable = |path: PathBuf| {
+            make(&path)?;
+            is_own_folder(&fs::metadata(&path)?, "it is no folder").map(|()| path)
+        };
+        let path = std::path::absolute(folder).and_then(usable).inspect_err(unusable).ok()?;
         let mut known = Profile::default();
         let mut parts = Vec::new();
         for part in parts_in(&path) {
@@ -267,7 +269,7 @@ impl Notes {
         // Images first: a part names what is there.
         if !images.is_empty() {
             let folder = self.folder.join(IMAGES);
-            let mut bytes = bytes_in(&folder);
+            let mut bytes: u64 = entries_of(&folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum();
             for (id, content) in images {
                 let written = has_room(bytes + id.bytes).and_then(|()| self.keep(&folder, &id.to_string(), &content));
                 bytes += if written.is_ok() { id.bytes } else { 0 };
@@ -375,62 +377,6 @@ fn images_of(image: &Uses, content: &[u8]) -> Vec<ahead::Image> {
     };
     let is_used = |(options, _): &(&LoadOptions, _)| !options.is_library() || !kernels.is_empty();
     image.loads.iter().filter(is_used).filter_map(of_load).collect()
-}
-
-fn usable(path: &Path) -> io::Result<()> {
-    make(path)?;
-    is_own_folder(&fs::metadata(path)?, "it is no folder")
-}
-
-fn is_own_folder(about: &fs::Metadata, else_: &str) -> io::Result<()> {
-    match about.is_dir() {
-        true => files::trusted(about, "another user can write to it"),
-        false => Err(io::Error::other(else_)),
-    }
-}
-
-/// The folder of images is no link: a command that removes images would remove files elsewhere.
-fn images_are_usable(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        about => is_own_folder(&about?, "it is a link, or no folder"),
-    }
-}
-
-fn make(path: &Path) -> io::Result<()> {
-    match path.exists() {
-        true => Ok(()),
-        false => DirBuilder::new().mode(0o700).recursive(true).create(path),
-    }
-}
-
-fn bytes_in(folder: &Path) -> u64 {
-    entries_of(folder).filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
-}
-
-fn has_room(bytes: u64) -> io::Result<()> {
-    let full = || io::Error::other("the images of the profile have no room (lazyguard profile prune)");
-    (bytes <= MOST_BYTES).then_some(()).ok_or_else(full)
-}
-
-fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
-    let file = files::open_unlinked(path)?;
-    let about = file.metadata()?;
-    files::trusted(&about, "another user can write it")?;
-    if about.len() > most {
-        return Err(io::Error::other("it is too large"));
-    }
-    let mut content = Vec::new();
-    file.take(most).read_to_end(&mut content)?;
-    Ok(content)
-}
-
-fn parts_in(folder: &Path) -> Vec<PathBuf> {
-    let parts = entries_of(folder).filter(|entry| is_part(&entry.name().to_string_lossy()));
-    let mut parts: Vec<_> = parts.map(|entry| entry.path()).collect();
-    order::sort_by(&mut parts, Ord::cmp);
-    parts.truncate(MOST_PARTS);
-    parts
 }
 
 #[cfg(test)]

@@ -6,14 +6,15 @@
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
 use super::run_folder::{RunFolder, TRACE};
+use crate::runtime::process;
 use lazyguard_core::run_folder::FileSystem;
 use lazyguard_core::trace::layout::{self, Shape};
 use lazyguard_core::trace::Recorder;
-use std::ffi::CString;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::Range;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -95,27 +96,13 @@ impl Backing {
     }
 
     /// Makes the next pages present, which else are faults of the program's threads; a line if the file has no room.
-    pub fn make_present(&self, recorder: &Recorder<'_>) -> Option<String> {
-        /// A few milliseconds' work, in pieces that do not block other mappings.
-        const PIECES: usize = 256;
-        (0..PIECES).find_map(|_| self.make_piece_present(recorder))
+    pub fn make_present(&self, recorder: &Recorder<'_>, pieces: usize) -> Option<String> {
+        (0..pieces).take_while(|_| !self.is_present()).find_map(|_| self.make_piece_present(recorder))
     }
 
-    /// No thread does so later.
-    pub fn make_all_present(&self, recorder: &Recorder<'_>) -> Option<String> {
-        while !self.is_present() {
-            if let Some(line) = self.make_present(recorder) {
-                return Some(line);
-            }
-        }
-        None
-    }
-
+    /// A piece does not block other mappings.
     fn make_piece_present(&self, recorder: &Recorder<'_>) -> Option<String> {
         const AT_ONCE: usize = 256 << 10;
-        if self.is_present() {
-            return None;
-        }
         let from = self.present.load(Ordering::Relaxed);
         let all = self.shape.words() * layout::WORD;
         let length = AT_ONCE.min(all - from);
@@ -183,15 +170,11 @@ fn map(bytes: usize, flags: i32, file: i32) -> io::Result<&'static [AtomicU64]> 
 /// A new, mapped file with all of its room allocated; or with the room of [`Backing::FIRST`], and `true`.
 fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64], bool), String> {
     let bytes = shape.words() * layout::WORD;
-    let name = CString::new(folder.path().join(TRACE).as_os_str().as_bytes()).map_err(|error| error.to_string())?;
-    let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    // SAFETY: a terminated path. Readable only: a file that another process cuts short would end this one.
-    let file = unsafe { libc::open(name.as_ptr(), flags, 0o400) };
-    if file < 0 {
-        return Err(last_error().to_string());
-    }
-    // SAFETY: it was opened just now.
-    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    let path = folder.path().join(TRACE);
+    // Readable only: a file that another process cuts short would end this one.
+    let mut new = OpenOptions::new();
+    new.read(true).write(true).create_new(true).mode(0o400).custom_flags(libc::O_NOFOLLOW);
+    let file = new.open(&path).map_err(|error| error.to_string())?;
     let mapped = suitable(&file, folder.asked_for, bytes).and_then(|in_memory| {
         let words = |()| map(bytes, libc::MAP_SHARED, file.as_raw_fd()).map_err(|error| error.to_string());
         if in_memory {
@@ -203,15 +186,11 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
         }
         allocate(&file, 0, bytes).and_then(words).map(|words| (words, false))
     });
-    if mapped.is_err() {
-        // SAFETY: a terminated path, of the file that was made above.
-        unsafe { libc::unlink(name.as_ptr()) };
-    }
-    mapped
+    mapped.inspect_err(|_| drop(fs::remove_file(&path)))
 }
 
 /// Whether a recording of this size may be mapped there, and lies in memory.
-fn suitable(file: &OwnedFd, asked_for: bool, bytes: usize) -> Result<bool, String> {
+fn suitable(file: &File, asked_for: bool, bytes: usize) -> Result<bool, String> {
     // SAFETY: all-zero bytes are a valid `statfs`.
     let mut about: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: the descriptor is open and the structure valid for writing.
@@ -224,7 +203,7 @@ fn suitable(file: &OwnedFd, asked_for: bool, bytes: usize) -> Result<bool, Strin
 }
 
 /// For the tables, and the first segments of each lane.
-fn allocate_first(file: &OwnedFd, shape: &Shape) -> Result<(), String> {
+fn allocate_first(file: &File, shape: &Shape) -> Result<(), String> {
     let [tables, segment] = [shape.segments_at(), shape.segment_words()].map(|words| words * layout::WORD);
     // The last byte gives the file its whole size.
     allocate(file, shape.words() * layout::WORD - 1, 1)?;
@@ -237,13 +216,9 @@ fn allocate_first(file: &OwnedFd, shape: &Shape) -> Result<(), String> {
     })
 }
 
-fn allocate(file: &OwnedFd, from: usize, bytes: usize) -> Result<(), String> {
-    // SAFETY: all-zero bytes are a valid `rlimit`.
-    let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-    // SAFETY: the structure is valid for writing. Beyond the limit there is a signal that ends the process.
-    let limited =
-        unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) } == 0 && limit.rlim_cur < (from + bytes) as u64;
-    if limited {
+fn allocate(file: &File, from: usize, bytes: usize) -> Result<(), String> {
+    // Beyond the limit there is a signal that ends the process.
+    if process::limit(libc::RLIMIT_FSIZE).is_some_and(|limit| limit < (from + bytes) as u64) {
         return Err("it would exceed the limit for the size of files".to_owned());
     }
     // SAFETY: the descriptor is open for writing.
@@ -256,18 +231,10 @@ fn allocate(file: &OwnedFd, from: usize, bytes: usize) -> Result<(), String> {
     }
     // A file system, or a filter, that refuses: written bytes have their place.
     let zeros = vec![0u8; 1 << 20];
-    let mut at = 0;
-    while at < bytes {
-        let length = zeros.len().min(bytes - at);
-        // SAFETY: the buffer is that long and the descriptor open for writing.
-        let written =
-            unsafe { libc::pwrite(file.as_raw_fd(), zeros.as_ptr().cast(), length, (from + at) as libc::off_t) };
-        match usize::try_from(written) {
-            Ok(written) if written > 0 => at += written,
-            _ => return Err(last_error().to_string()),
-        }
-    }
-    Ok(())
+    (from..from + bytes).step_by(zeros.len()).try_for_each(|at| {
+        let piece = &zeros[..zeros.len().min(from + bytes - at)];
+        file.write_all_at(piece, at as u64).map_err(|error| error.to_string())
+    })
 }
 
 #[cfg(test)]
@@ -298,7 +265,7 @@ mod tests {
             libc::mprotect(at, 64 << 10, libc::PROT_READ)
         };
         assert_eq!(protected, 0);
-        let line = backing.make_present(&recorder);
+        let line = backing.make_present(&recorder, 256);
         assert!(line.is_some_and(|line| line.contains(&format!("room for {} MiB", from >> 20))));
         assert!(backing.is_present() && recorder.closed().iter().all(Range::is_empty));
         assert_eq!(Lane::ALL.map(|which| words[first(which)].load(Ordering::Relaxed)), [1, 2, 3]);

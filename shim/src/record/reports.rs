@@ -27,7 +27,7 @@ pub struct Reports {
     /// Of threads outside driver calls, and its time.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     /// Of each loading call: when its thread's processor time was read, and that.
-    pub computing: Mutex<Vec<(Waiting, (Nanos, Nanos))>>,
+    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos)>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
     turns: Option<Turns>,

@@ -13,10 +13,10 @@ use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
-use std::ffi::{CString, OsStr};
-use std::fs;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, OpenOptions};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -99,7 +99,7 @@ impl Requests {
 }
 
 struct RequestFile {
-    path: CString,
+    path: PathBuf,
     place: usize,
 }
 
@@ -108,22 +108,14 @@ impl RequestFile {
     const BYTES: usize = 4096;
 
     fn make(folder: &RunFolder) -> Option<Self> {
-        let path = CString::new(folder.path().join(REQUEST).as_os_str().as_bytes()).ok()?;
-        let flags = libc::O_RDONLY | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-        // SAFETY: a terminated path.
-        let file = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
-        if file < 0 {
-            return None;
-        }
-        // SAFETY: a new mapping, wherever the kernel has room; it cannot be accessed. The descriptor is this function's own.
-        let place = unsafe {
-            let place = libc::mmap(null_mut(), Self::BYTES, libc::PROT_NONE, libc::MAP_PRIVATE, file, 0);
-            libc::close(file);
-            place
-        };
+        let path = folder.path().join(REQUEST);
+        let mut new = OpenOptions::new();
+        let file = new.read(true).write(true).create_new(true).mode(0o600).open(&path).ok()?;
+        // SAFETY: a new mapping, wherever the kernel has room; it cannot be accessed.
+        let place =
+            unsafe { libc::mmap(null_mut(), Self::BYTES, libc::PROT_NONE, libc::MAP_PRIVATE, file.as_raw_fd(), 0) };
         if place == libc::MAP_FAILED {
-            // SAFETY: a terminated path, of the file that was made above.
-            unsafe { libc::unlink(path.as_ptr()) };
+            let _ = fs::remove_file(&path);
             return None;
         }
         // SAFETY: the mapping was made above. A forked child is another process, and has no such file.
@@ -132,16 +124,14 @@ impl RequestFile {
     }
 
     fn number(&self) -> Option<u64> {
-        let about = fs::metadata(OsStr::from_bytes(self.path.as_bytes())).ok()?;
+        let about = fs::metadata(&self.path).ok()?;
         let (seconds, nanos) = (u64::try_from(about.mtime()).ok()?, u64::try_from(about.mtime_nsec()).ok()?);
         seconds.checked_mul(1_000_000_000)?.checked_add(nanos)
     }
 
     fn remove(&self) {
-        // SAFETY: the mapping that `make` made; nothing refers to it, and it is taken away once. The path is terminated.
-        unsafe {
-            libc::munmap(self.place as *mut libc::c_void, Self::BYTES);
-            libc::unlink(self.path.as_ptr());
-        }
+        // SAFETY: the mapping that `make` made; nothing refers to it, and it is taken away once.
+        unsafe { libc::munmap(self.place as *mut libc::c_void, Self::BYTES) };
+        let _ = fs::remove_file(&self.path);
     }
 }

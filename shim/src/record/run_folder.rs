@@ -142,6 +142,13 @@ impl RunFolder {
         files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
     }
 
+    /// Says in a line what could not be kept here.
+    pub fn say_unless(&self, what: &str, kept: io::Result<()>) {
+        if let Err(error) = kept {
+            standard_error::line(&format!("the {what} could not be kept in {}: {error}", self.path.display()));
+        }
+    }
+
     /// Of the `lazyguard run` around this process.
     pub fn of_run(&self) -> Option<PathBuf> {
         let run = environment::get(RUN_ROOT).filter(|run| !run.is_empty())?;

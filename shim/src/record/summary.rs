@@ -10,6 +10,7 @@ use crate::runtime::{memory, pass_through};
 use lazyguard_core::report::{PreloadSummary, RecordingSummary, Summary, SCHEMA};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::trace::Lane;
+use std::sync::atomic::Ordering;
 
 impl Guard {
     pub fn summary(&self, ended: &str) -> Summary {
@@ -36,8 +37,11 @@ impl Guard {
             passed_through: pass_through::counts(),
             lost: vec![
                 ("records that found no room".to_owned(), recording.dropped),
-                ("records overwritten before the log had them".to_owned(), self.log.overwritten()),
-                ("log lines that could not be written".to_owned(), self.log.lost()),
+                (
+                    "records overwritten before the log had them".to_owned(),
+                    self.log.overwritten.load(Ordering::Relaxed),
+                ),
+                ("log lines that could not be written".to_owned(), self.log.lost.load(Ordering::Relaxed)),
                 ("handles that could not be numbered".to_owned(), self.tracker.overflowed()),
                 ("faults of the guard's own".to_owned(), door::faults()),
                 ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),

@@ -7,17 +7,19 @@ use super::guard::Guard;
 use super::marker::Raised;
 use super::profile::Notes;
 use crate::lookup::slots;
-use crate::runtime::own_memory;
 use crate::runtime::own_thread::Alone;
 use crate::runtime::process::retired;
+use crate::runtime::{own_memory, thread};
 use lazyguard_core::folder::{list, Entry};
 use lazyguard_core::report::HangReport;
-use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
-use std::cell::Cell;
+use std::cell::OnceCell;
 
 /// For objects without a look-up. The question takes a lock that a forked child would find taken.
 const BIND_EVERY: Nanos = 500_000_000;
+
+/// Of the recording, at a time: a few milliseconds' work.
+const PIECES: usize = 256;
 
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
@@ -29,16 +31,15 @@ pub fn run(
     python: fn() -> Option<String>,
     alone: fn(),
 ) {
-    let has_own = Cell::new(None);
-    let leave = || {
-        if has_own.get().is_none() {
-            has_own.set(Some(leave_descriptors()));
-            if has_own.get() == Some(false) {
-                guard.loader.note(SHARES_DESCRIPTORS.to_owned());
-            }
+    let has_own = OnceCell::new();
+    let left = || {
+        let has_left = leave_descriptors();
+        if !has_left {
+            guard.loader.note(SHARES_DESCRIPTORS.to_owned());
         }
-        has_own.get() == Some(true)
+        has_left
     };
+    let leave = || *has_own.get_or_init(left);
     let threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
     beat(guard);
@@ -59,7 +60,8 @@ pub fn run(
         }
         let raised = guard.marker.as_ref().map_or(Raised::default(), |marker| marker.look(guard.now()));
         if raised.answer {
-            keep_recording(guard);
+            // One in memory is lost if the whole job is killed.
+            guard.unless_ended(|folder| drop(guard.backing.save(folder)));
         }
         let reports = || {
             _ = leave();
@@ -84,16 +86,8 @@ pub fn run(
 fn beat(guard: &Guard) {
     let recorder = guard.tracker.recorder();
     recorder.seen_alive(guard.now());
-    if let Some(line) = guard.backing.make_present(recorder) {
+    if let Some(line) = guard.backing.make_present(recorder, PIECES) {
         guard.loader.note(line);
-    }
-}
-
-/// One in memory is lost if the whole job is killed.
-fn keep_recording(guard: &Guard) {
-    let ended = lock(&guard.reports.ended);
-    if let (Some(folder), false) = (&guard.folder, *ended) {
-        let _ = guard.backing.save(folder);
     }
 }
 
@@ -119,9 +113,8 @@ fn leave_descriptors() -> bool {
 /// This thread's descriptors; pipes and sockets first: their readers wait for the end, and the close of a network file may take long.
 fn copied() -> Vec<libc::c_int> {
     const LOWEST: libc::c_int = 1 << 16;
-    // SAFETY: takes no arguments and cannot fail.
-    let own = unsafe { libc::syscall(libc::SYS_gettid) };
-    let Ok(entries) = list(format!("/proc/self/task/{own}/fd").as_ref()) else { return (0..LOWEST).collect() };
+    let own = format!("/proc/self/task/{}/fd", thread::own_number());
+    let Ok(entries) = list(own.as_ref()) else { return (0..LOWEST).collect() };
     let has_path = |entry: &Entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.is_absolute());
     let number = |entry: &Entry| entry.name().to_str()?.parse().ok();
     let listed = entries.into_iter().filter_map(|entry| Some((has_path(&entry), number(&entry)?)));

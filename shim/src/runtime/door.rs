@@ -21,7 +21,7 @@ use super::process;
 use super::standard_error;
 use super::tls::{self, Door};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
@@ -131,7 +131,6 @@ pub const EXIT_PAUSES: u32 = 25;
 
 /// Faults of the guard itself. The first one is said.
 static FAULTS: AtomicU64 = AtomicU64::new(0);
-static SAID: AtomicBool = AtomicBool::new(false);
 
 pub fn faults() -> u64 {
     FAULTS.load(Ordering::Relaxed)
@@ -140,8 +139,7 @@ pub fn faults() -> u64 {
 /// The library has its own copy of the Rust runtime.
 pub fn silence() {
     std::panic::set_hook(Box::new(|info| {
-        FAULTS.fetch_add(1, Ordering::Relaxed);
-        if !SAID.swap(true, Ordering::Relaxed) {
+        if FAULTS.fetch_add(1, Ordering::Relaxed) == 0 {
             let place = info.location().map(|l| format!(" at {}:{}", l.file(), l.line())).unwrap_or_default();
             standard_error::line(&format!("internal fault{place}; the program goes on unguarded"));
         }

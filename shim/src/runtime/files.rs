@@ -3,11 +3,12 @@
 //!
 //! Must not: open anything but regular files. Files under /proc/self are regular.
 
+use lazyguard_core::stack::Memory;
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 pub const PROGRAM: &str = "/proc/self/exe";
@@ -31,11 +32,6 @@ pub fn open_unlinked(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), libc::O_NOFOLLOW)
 }
 
-/// A file that may be there already, as no link.
-fn rewrite(path: &Path, mode: u32) -> io::Result<File> {
-    open_with(path, OpenOptions::new().write(true).create(true).truncate(true).mode(mode), libc::O_NOFOLLOW)
-}
-
 /// Opening it does not block.
 pub fn is_file_or_missing(path: &Path) -> bool {
     fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
@@ -48,9 +44,15 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Resu
         return Err(no_file());
     }
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(no_file()),
+    file.metadata()?.is_file().then_some(file).ok_or_else(no_file)
+}
+
+/// A file's bytes, by their offsets.
+pub struct InFile(pub File);
+
+impl Memory for InFile {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        self.0.read_at(into, address).unwrap_or(0)
     }
 }
 
@@ -61,7 +63,8 @@ pub fn replace(
     mode: u32,
     write: &mut dyn FnMut(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut file = rewrite(fresh, mode)?;
+    let mut options = OpenOptions::new();
+    let mut file = open_with(fresh, options.write(true).create(true).truncate(true).mode(mode), libc::O_NOFOLLOW)?;
     let written = write(&mut file);
     drop(file);
     let replaced = written.and_then(|()| fs::rename(fresh, to));
@@ -72,19 +75,12 @@ pub fn replace(
     replaced
 }
 
-/// Whether only this user or the superuser can write it.
-pub fn is_trusted(about: &fs::Metadata) -> bool {
+/// An error unless only this user or the superuser can write it.
+pub fn trusted(about: &fs::Metadata, why: &'static str) -> io::Result<()> {
     // SAFETY: takes no arguments and cannot fail.
     let user = unsafe { libc::geteuid() };
-    [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0
-}
-
-/// The same as a result.
-pub fn trusted(about: &fs::Metadata, why: &'static str) -> io::Result<()> {
-    match is_trusted(about) {
-        true => Ok(()),
-        false => Err(io::Error::other(why)),
-    }
+    let is_trusted = [user, 0].contains(&about.uid()) && about.mode() & 0o022 == 0;
+    is_trusted.then_some(()).ok_or_else(|| io::Error::other(why))
 }
 
 pub fn no_file() -> io::Error {
@@ -101,15 +97,16 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("lazyguard-shim-files-{}", std::process::id()));
         fs::create_dir(&folder).unwrap();
         let (file, fifo, link) = (folder.join("file"), folder.join("fifo"), folder.join("link"));
-        rewrite(&file, 0o666).unwrap().write_all(b"text").unwrap();
+        let replaced_by = |fresh: &Path| replace(&file, fresh, 0o666, &mut |file| file.write_all(b"text"));
+        replaced_by(&folder.join("fresh")).unwrap();
         std::os::unix::fs::symlink(&file, &link).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         assert!(open(&file).is_ok() && open(&link).is_ok() && open_unlinked(&file).is_ok());
         assert!(open("/proc/self/exe").is_ok() && open("/proc/self/maps").is_ok());
-        assert!(open_unlinked(&link).is_err() && rewrite(&link, 0o666).is_err());
+        assert!(open_unlinked(&link).is_err() && replaced_by(&link).is_err());
         for path in [&fifo, Path::new("/dev/null"), &folder] {
             assert!(
-                open(path).is_err() && open_unlinked(path).is_err() && rewrite(path, 0o666).is_err(),
+                open(path).is_err() && open_unlinked(path).is_err() && replaced_by(path).is_err(),
                 "{}",
                 path.display()
             );

@@ -10,6 +10,7 @@
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
 use super::process;
+use super::readable::PAGE;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
@@ -20,8 +21,6 @@ const CHUNK: usize = 256 << 10;
 const LARGEST: usize = 16 << 10;
 /// The alignment of every block.
 const LEAST: usize = 16;
-/// The smallest page there is.
-const PAGE: usize = 4096;
 
 #[repr(align(64))]
 struct Reserve(UnsafeCell<[u8; RESERVE]>);
@@ -172,10 +171,19 @@ fn is_reserved(pointer: *mut u8) -> bool {
 
 /// With room for so many more; `None` where there is no memory.
 pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
-    let mut copy = Vec::new();
-    copy.try_reserve_exact(bytes.len().checked_add(more)?).ok()?;
+    let mut copy = room_for(bytes.len().checked_add(more)?)?;
     copy.extend_from_slice(bytes);
     Some(copy)
+}
+
+/// Its pages are there before they are written to: one by one, at the first write, they take several times as long as a copy. Before Linux 5.14 they are not.
+pub fn room_for(bytes: usize) -> Option<Vec<u8>> {
+    const POPULATE_WRITE: libc::c_int = 23;
+    let mut room = Vec::<u8>::new();
+    room.try_reserve_exact(bytes).ok()?;
+    // SAFETY: of a mapping, which is this value's alone, nothing changes; the kernel refuses a small block, which begins at no page.
+    unsafe { libc::madvise(room.as_mut_ptr().cast(), room.capacity(), POPULATE_WRITE) };
+    Some(room)
 }
 
 /// Asked before work that needs more than the reserve, and can be left undone.

@@ -7,7 +7,6 @@ pub mod door;
 pub mod environment;
 pub mod files;
 pub mod floats;
-pub mod fresh_pages;
 pub mod hot;
 pub mod memory;
 pub mod own_memory;

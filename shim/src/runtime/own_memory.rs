@@ -1,9 +1,10 @@
 //! This process's memory, read by the kernel, which answers where a page is not there. A process may have forbidden system calls to itself; a thread of the
-//! program must not open a file to find that out. So the log's thread looks while one wants to know ([`Filter`]).
+//! program must not open a file to find that out. So the log's thread looks while one wants to know.
 //!
 //! Must not: follow a pointer that was found in memory, or open a file other than those of `/proc/self`.
 
 use super::clock;
+use super::readable::PAGE;
 use lazyguard_core::stack::Memory;
 use lazyguard_core::Nanos;
 use std::cell::{Cell, OnceCell};
@@ -13,49 +14,24 @@ use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// The least step past missing pages.
-const PAGE: u64 = 4096;
-
 pub struct OwnMemory {
-    process: libc::pid_t,
     /// The system call is missing, or must not be tried.
     by_file: Cell<bool>,
     file: OnceCell<Option<File>>,
 }
 
-/// Whether the process has forbidden system calls to itself.
-struct Filter {
-    /// A filter, or none; 0 without a check.
-    seen: AtomicU64,
-    /// The last request for a check, or 0.
-    wanted_at: AtomicU64,
-}
+/// Whether the process has forbidden system calls to itself: [`SOME`] or [`NO_FILTER`]; 0 without a check.
+static SEEN: AtomicU64 = AtomicU64::new(0);
+const SOME: u64 = 1;
+const NO_FILTER: u64 = 2;
 
-static FILTER: Filter = Filter { seen: AtomicU64::new(0), wanted_at: AtomicU64::new(0) };
+/// The last request for a check, or 0. Checks continue so long after it.
+static WANTED_AT: AtomicU64 = AtomicU64::new(0);
+const WANTED: Nanos = 60_000_000_000;
 
-impl Filter {
-    /// Checks continue so long after a request.
-    const WANTED: Nanos = 60_000_000_000;
-    const SOME: u64 = 1;
-    const NONE: u64 = 2;
-
-    fn want(&self) {
-        if !self.is_wanted() {
-            self.seen.store(0, Ordering::Relaxed);
-        }
-        self.wanted_at.store(clock::now().max(1), Ordering::Relaxed);
-    }
-
-    fn is_wanted(&self) -> bool {
-        let at = self.wanted_at.load(Ordering::Relaxed);
-        at != 0 && clock::now().saturating_sub(at) <= Self::WANTED
-    }
-
-    /// `None` without a check. A filter that cannot be ruled out counts as one.
-    fn was_none(&self) -> Option<bool> {
-        let seen = self.seen.load(Ordering::Relaxed);
-        (seen != 0).then_some(seen == Self::NONE)
-    }
+fn is_wanted() -> bool {
+    let at = WANTED_AT.load(Ordering::Relaxed);
+    at != 0 && clock::now().saturating_sub(at) <= WANTED
 }
 
 fn has_filter() -> Option<bool> {
@@ -65,22 +41,25 @@ fn has_filter() -> Option<bool> {
 
 /// If a thread has asked in the last minute; for a thread with descriptors of its own.
 pub fn look_for_a_filter() {
-    if FILTER.is_wanted() {
-        let seen = if has_filter() == Some(false) { Filter::NONE } else { Filter::SOME };
-        FILTER.seen.store(seen, Ordering::Relaxed);
+    if is_wanted() {
+        // A filter that cannot be ruled out counts as one.
+        SEEN.store(if has_filter() == Some(false) { NO_FILTER } else { SOME }, Ordering::Relaxed);
     }
 }
 
 /// Before memory is read without files.
 pub fn will_be_read() {
-    FILTER.want();
+    if !is_wanted() {
+        SEEN.store(0, Ordering::Relaxed);
+    }
+    WANTED_AT.store(clock::now().max(1), Ordering::Relaxed);
 }
 
 /// By the log's thread; waits no longer than `limit`.
 pub fn have_a_filter_looked_for(limit: Duration) {
-    FILTER.want();
+    will_be_read();
     let since = Instant::now();
-    while FILTER.was_none().is_none() && since.elapsed() < limit {
+    while SEEN.load(Ordering::Relaxed) == 0 && since.elapsed() < limit {
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -95,40 +74,34 @@ pub enum Unread {
 
 /// For a thread of the program's.
 pub fn read_without_files(address: u64, into: &mut [u8]) -> Result<(), Unread> {
-    FILTER.want();
-    let memory = OwnMemory { process: own_process(), by_file: Cell::new(false), file: OnceCell::new() };
-    match FILTER.was_none() {
-        None => Err(Unread::NotYet),
-        Some(true) if memory.by_call(address, into) == Some(into.len()) => Ok(()),
-        Some(_) => Err(Unread::Never),
+    will_be_read();
+    match SEEN.load(Ordering::Relaxed) {
+        0 => Err(Unread::NotYet),
+        NO_FILTER if by_call(address, into) == Some(into.len()) => Ok(()),
+        _ => Err(Unread::Never),
     }
 }
 
-fn own_process() -> libc::pid_t {
-    // SAFETY: takes no arguments and cannot fail.
-    unsafe { libc::getpid() }
+fn by_call(address: u64, into: &mut [u8]) -> Option<usize> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: the local bytes are valid for writing; the kernel checks the others.
+    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    usize::try_from(read).ok()
 }
 
 impl OwnMemory {
     pub fn new() -> Self {
         // A process with a filter may end at the call; what a file needs is used everywhere.
         let has_filter = has_filter().unwrap_or(false);
-        Self { process: own_process(), by_file: Cell::new(has_filter), file: OnceCell::new() }
-    }
-
-    fn by_call(&self, address: u64, into: &mut [u8]) -> Option<usize> {
-        let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-        let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
-        // SAFETY: the local bytes are valid for writing; the kernel checks the others.
-        let read = unsafe { libc::process_vm_readv(self.process, &local, 1, &remote, 1, 0) };
-        usize::try_from(read).ok()
+        Self { by_file: Cell::new(has_filter), file: OnceCell::new() }
     }
 
     fn some(&self, address: u64, into: &mut [u8]) -> usize {
         if self.by_file.get() {
             return self.some_by_file(address, into);
         }
-        if let Some(read) = self.by_call(address, into) {
+        if let Some(read) = by_call(address, into) {
             return read;
         }
         if matches!(io::Error::last_os_error().raw_os_error(), Some(libc::EPERM | libc::ENOSYS)) {
@@ -155,7 +128,7 @@ impl Memory for OwnMemory {
             let mut read = self.some(at, rest);
             if read == 0 {
                 // A missing page at the end must not cost those before it.
-                let page = rest.len().min((PAGE - at % PAGE) as usize);
+                let page = rest.len().min(PAGE - at as usize % PAGE);
                 read = if page < rest.len() { self.some(at, &mut rest[..page]) } else { 0 };
             }
             if read == 0 {

@@ -2,6 +2,8 @@
 
 use super::door;
 use super::floats::Floats;
+use super::process;
+use super::withheld::{self, mask};
 use lazyguard_core::tasks::{self, User};
 use std::ffi::{c_void, CString};
 use std::fs::File;
@@ -75,13 +77,11 @@ pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
 }
 
 pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<Begun> {
-    // SAFETY: all-zero bytes are a valid signal set, and both are valid for the calls.
-    let (mut all, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
-    // SAFETY: as above; the calling thread's mask is restored below.
-    unsafe {
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-    }
+    // SAFETY: all-zero bytes are a valid signal set.
+    let mut all = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    unsafe { libc::sigfillset(&mut all) };
+    let before = mask(libc::SIG_SETMASK, &all);
     let ready = Arc::new(AtomicBool::new(false));
     let under_way = ready.clone();
     let name = CString::new(name).unwrap_or_default();
@@ -94,8 +94,7 @@ pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) ->
         under_way.store(true, Ordering::Release);
         door::leaf(body);
     }));
-    // SAFETY: `before` was filled in above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut()) };
+    mask(libc::SIG_SETMASK, &before);
     started.map(|()| Begun { ready, since: Instant::now() })
 }
 
@@ -139,12 +138,7 @@ extern "C" fn begins(body: *mut c_void) -> *mut c_void {
 }
 
 pub fn unblock_signals() {
-    // SAFETY: all-zero bytes are a valid signal set, which is emptied.
-    unsafe {
-        let mut none = std::mem::zeroed();
-        libc::sigemptyset(&mut none);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &none, null_mut());
-    }
+    mask(libc::SIG_SETMASK, &withheld::of(&[]));
 }
 
 /// Why there is no room for them beside the program's ([`lazyguard_core::tasks`]).
@@ -160,10 +154,10 @@ pub fn too_few() -> Option<String> {
 }
 
 fn user() -> Option<User> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the structure is valid for writing; the other call takes nothing and cannot fail.
-    let (failed, id) = unsafe { (libc::getrlimit(libc::RLIMIT_NPROC, &mut limit) != 0, libc::getuid()) };
-    (!failed && id != 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(User { id, most: limit.rlim_cur })
+    // SAFETY: takes no arguments and cannot fail.
+    let id = unsafe { libc::getuid() };
+    let most = process::limit(libc::RLIMIT_NPROC).filter(|most| id != 0 && *most != libc::RLIM_INFINITY)?;
+    Some(User { id, most })
 }
 
 #[cfg(test)]

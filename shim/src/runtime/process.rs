@@ -48,6 +48,13 @@ pub fn process() -> Option<&'static Process> {
     unsafe { armed().as_ref() }
 }
 
+/// The limit of a resource, as it is just now.
+pub fn limit(of: libc::__rlimit_resource_t) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the structure is valid for writing.
+    (unsafe { libc::getrlimit(of, &mut limit) } == 0).then_some(limit.rlim_cur)
+}
+
 /// Arms the process.
 ///
 /// # Safety

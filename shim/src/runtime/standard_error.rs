@@ -40,8 +40,11 @@ pub fn at_start() {
 
 pub fn when_armed() {
     let now = identity().unwrap_or((0, 0));
+    // SAFETY: takes integers only.
+    let access = || unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } & libc::O_ACCMODE;
     if now != remembered() {
-        keep(if is_data() { (0, 0) } else { now });
+        // An ordinary file that is open for reading and writing has the program's data.
+        keep(if is_ordinary() && access() == libc::O_RDWR { (0, 0) } else { now });
     }
 }
 
@@ -49,12 +52,6 @@ pub fn when_armed() {
 fn keep((device, inode): (u64, u64)) {
     DEVICE.store(device, Ordering::Relaxed);
     INODE.store(inode, Ordering::Relaxed);
-}
-
-/// An ordinary file that is open for reading and writing.
-fn is_data() -> bool {
-    // SAFETY: takes integers only.
-    is_ordinary() && unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } & libc::O_ACCMODE == libc::O_RDWR
 }
 
 pub fn is_there() -> bool {

@@ -15,13 +15,7 @@ pub struct Withheld {
 
 impl Withheld {
     pub fn new() -> Self {
-        let were_pending = pending();
-        // SAFETY: all-zero bytes are a valid signal set; the drop restores the mask.
-        unsafe {
-            let mut before = zeroed();
-            libc::pthread_sigmask(libc::SIG_BLOCK, &of(&SIGNALS), &mut before);
-            Self { before, were_pending }
-        }
+        Self { were_pending: pending(), before: mask(libc::SIG_BLOCK, &of(&SIGNALS)) }
     }
 }
 
@@ -37,12 +31,21 @@ impl Drop for Withheld {
                 }
             }
         }
-        // SAFETY: the mask as it was.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.before, null_mut()) };
+        mask(libc::SIG_SETMASK, &self.before);
     }
 }
 
-fn of(signals: &[libc::c_int]) -> libc::sigset_t {
+/// Changes the thread's mask; returns the former one.
+pub fn mask(how: libc::c_int, signals: &libc::sigset_t) -> libc::sigset_t {
+    // SAFETY: all-zero bytes are a valid signal set, and both are valid for the call.
+    unsafe {
+        let mut before = zeroed();
+        libc::pthread_sigmask(how, signals, &mut before);
+        before
+    }
+}
+
+pub fn of(signals: &[libc::c_int]) -> libc::sigset_t {
     // SAFETY: all-zero bytes are a valid signal set, which is then emptied and filled.
     unsafe {
         let mut set = zeroed();

@@ -7,7 +7,7 @@
 
 use crate::record::run_folder::HANG;
 use crate::record::Guard;
-use crate::runtime::standard_error;
+use crate::runtime::{process, standard_error};
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::hang_variable;
 use lazyguard_core::stack::{modules, own_maps};
@@ -124,15 +124,11 @@ struct Running {
 impl Running {
     fn start(arguments: &[CString], variables: &[CString]) -> std::io::Result<Self> {
         let pointers = |texts: &[CString]| texts.iter().map(|t| t.as_ptr().cast_mut()).chain([null_mut()]).collect();
-        // SAFETY: all-zero bytes are a valid `rlimit`.
-        let mut limit: libc::rlimit = unsafe { std::mem::zeroed() };
-        // SAFETY: the structure is valid for writing.
-        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
         let mut given = Given {
             arguments: pointers(arguments),
             variables: pointers(variables),
             speaks: standard_error::is_there(),
-            descriptors: limit.rlim_cur.clamp(256, 1 << 16) as c_int,
+            descriptors: process::limit(libc::RLIMIT_NOFILE).unwrap_or(0).clamp(256, 1 << 16) as c_int,
             error: 0,
             shell: 0,
         };

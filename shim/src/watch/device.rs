@@ -16,14 +16,10 @@ pub struct Device {
     looked_at: Vec<AtRest>,
     looked: Nanos,
     /// The work in flight is lost: streams stand for good.
-    lost: bool,
+    pub lost: bool,
 }
 
 impl Device {
-    pub fn is_lost(&mut self) {
-        self.lost = true;
-    }
-
     pub fn due(&mut self, guard: &Guard, now: Nanos, awake_since: Nanos, rest: Nanos) -> Option<Vec<u32>> {
         let threshold = guard.settings.hang_after_nanos;
         if self.lost || now < self.looked + (threshold / 2).max(rest) {

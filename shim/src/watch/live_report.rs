@@ -2,7 +2,7 @@
 //!
 //! Must not: wait for a thread of the program's, or call the driver.
 
-use super::thread_activity::{self, system_call};
+use super::thread_activity::{self, asleep};
 use super::{driver_environment, stacks};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
@@ -31,7 +31,9 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     let now = guard.now();
     let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
     snapshot.awake_since = awake_since;
-    let left = left(guard);
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
+    let left: Vec<Waiting> =
+        calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.record.entered)).collect();
     snapshot.blocked.retain(|call| !left.contains(&(call.thread, call.entered)));
     for call in &mut snapshot.blocked {
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
@@ -66,11 +68,6 @@ pub(super) fn threads_of(guard: &Guard, report: &HangReport) -> (Vec<PublishedCa
 pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
     let recording = Recording::open(guard.tracker.recorder());
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
-}
-
-fn left(guard: &Guard) -> Vec<Waiting> {
-    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-    calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.record.entered)).collect()
 }
 
 /// Everything is recorded again, in case it was overwritten.
@@ -120,13 +117,7 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
 
 /// By the end of the thread's stack: a jump may have led it out. Where the kernel does not say, the thread is inside.
 pub(super) fn still_inside(call: &PublishedCall) -> bool {
-    let told = system_call(call.thread);
-    told.and_then(|line| stack_pointer(&line)).is_none_or(|pointer| !has_left(pointer, call.frame as u64, own_maps))
-}
-
-/// Of a thread that sleeps: the last field but one of the kernel's line.
-fn stack_pointer(line: &str) -> Option<u64> {
-    u64::from_str_radix(line.split_whitespace().rev().nth(1)?.trim_start_matches("0x"), 16).ok()
+    asleep(call.thread).is_none_or(|(pointer, _)| !has_left(pointer, call.frame as u64, own_maps))
 }
 
 /// Whether a stack has no room for the frame. An end on another stack, as in a signal's handler, says nothing.
@@ -153,11 +144,5 @@ mod tests {
     fn where_nothing_is_mapped_around_the_frame_the_thread_is_taken_to_be_inside() {
         assert!(!has_left(0x4800, 0x4000, || STACK.to_owned()));
         assert!(!has_left(0x2800, 0x2000, String::new));
-    }
-
-    #[test]
-    fn the_stack_pointer_stands_before_the_program_counter() {
-        assert_eq!(stack_pointer("202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd12 0x7f34\n"), Some(0x7ffd12));
-        assert_eq!((stack_pointer("running\n"), stack_pointer("")), (None, None));
     }
 }

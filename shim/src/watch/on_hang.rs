@@ -36,9 +36,7 @@ fn complete(guard: &'static Guard, how: &str) {
     guard.hazards.finish(guard, guard.folder.as_ref());
     if let Some(folder) = &guard.folder {
         let kept = folder.replace(RUN, &summary.json()).and_then(|()| guard.backing.save(folder));
-        if let Err(error) = kept {
-            standard_error::line(&format!("the summary could not be kept in {}: {error}", folder.path().display()));
-        }
+        folder.say_unless("summary", kept);
         guard.requests.end();
         guard.gpu_dump.end();
     }

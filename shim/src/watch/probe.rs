@@ -27,7 +27,7 @@
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
-use crate::preload::idle::{self, Asking, Uncaptured};
+use crate::preload::idle::{self, Asking, Uncaptured, PROBING};
 use crate::record::{log, Guard};
 use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
@@ -221,7 +221,7 @@ impl Session {
 }
 
 fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
-    let _asking = (!matches!(question, Question::Memory { .. })).then(Asking::of_the_probe);
+    let _asking = (!matches!(question, Question::Memory { .. })).then(|| Asking::counted(&PROBING));
     let answer = match *question {
         Question::Stream { number, handle, context, created } => stream(guard, number, handle, context, created),
         Question::Events { stream, ref events } => return ask_events(guard, stream, events),

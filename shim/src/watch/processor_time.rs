@@ -19,24 +19,19 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
     let mut known = lock(&guard.reports.computing);
     let (at, least) = (guard.now(), LEAST.max(threshold / 4));
     let is_long = |call: &PublishedCall| may_compute(call) && at.saturating_sub(call.record.entered) >= threshold / 2;
-    let calls = || guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
-    known.retain(|(waiting, _)| calls().any(|call| (call.thread, call.record.entered) == *waiting));
-    let is_due = |since: Nanos| at.saturating_sub(since) >= least;
-    let is_of = |call: &PublishedCall, waiting: &Waiting| *waiting == (call.thread, call.record.entered);
-    let read = |known: &[_], call: &PublishedCall| known.iter().position(|(waiting, _)| is_of(call, waiting));
-    let due: Vec<_> = calls().filter(|call| read(&known, call).is_none_or(|place| is_due(known[place].1 .0))).collect();
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
+    let calls: Vec<Waiting> = calls.map(|call| (call.thread, call.record.entered)).collect();
+    known.retain(|waiting, _| calls.contains(waiting));
+    let is_due = |call: &Waiting| known.get(call).is_none_or(|(since, _)| at.saturating_sub(*since) >= least);
+    let due: Vec<_> = calls.into_iter().filter(is_due).collect();
     let Some(slot) = thread::slot(guard).filter(|_| !due.is_empty()) else { return };
     let drivers: Nanos = thread_activity::drivers().filter_map(runnable).sum();
     for call in due {
-        let Some(own) = runnable(call.thread) else { continue };
-        let now = (at, own.saturating_add(drivers));
-        let Some(place) = read(&known, &call) else {
-            known.push(((call.thread, call.record.entered), now));
-            continue;
-        };
-        let (since, before) = std::mem::replace(&mut known[place].1, now);
-        let time = ComputeTime { nanos: now.1.saturating_sub(before), within_nanos: at.saturating_sub(since) };
-        let raw = RawPayload::computes(call.thread, time);
+        let Some(own) = runnable(call.0) else { continue };
+        let now = own.saturating_add(drivers);
+        let Some((since, before)) = known.insert(call, (at, now)) else { continue };
+        let time = ComputeTime { nanos: now.saturating_sub(before), within_nanos: at.saturating_sub(since) };
+        let raw = RawPayload::computes(call.0, time);
         let about = Record::of(EntryPoint::of_class(Class::ModuleLoad));
         slot.push(&Record { kind: Kind::Seen, entered: at, returned: at, raw, ..about }, Lane::RareEvents);
     }

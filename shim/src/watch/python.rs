@@ -9,12 +9,10 @@
 
 use crate::record::run_folder::PYTHON;
 use crate::record::Guard;
-use crate::runtime::files;
+use crate::runtime::files::{self, InFile};
 use crate::runtime::own_memory::OwnMemory;
-use lazyguard_core::stack::{modules, own_maps, unexported_function, Image, Memory, Module};
+use lazyguard_core::stack::{modules, own_maps, unexported_function, Image, Module};
 use std::ffi::{c_char, c_int, c_long, c_void};
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::ptr::{null, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
@@ -80,12 +78,6 @@ impl Interpreter {
 
 /// By the table in the interpreter's file, if that is still the mapped one.
 fn in_its_file(module: &Module, image: &Image) -> Option<u64> {
-    struct InFile(File);
-    impl Memory for InFile {
-        fn read(&self, address: u64, into: &mut [u8]) -> usize {
-            self.0.read_at(into, address).unwrap_or(0)
-        }
-    }
     let file = InFile(files::open(&module.path).ok()?);
     let is_it = !image.build_id.is_empty() && Image::read(&file, 0)?.build_id == image.build_id;
     is_it.then(|| unexported_function(&file, DUMP))?.map(|address| image.bias.wrapping_add(address))

@@ -63,21 +63,32 @@ pub fn forked() {
     results::clear(REVOKED);
 }
 
-/// By communicator: the streams of its newest collectives, sends and receives, the newest first.
-static STREAMS: [[AtomicU32; STREAMS_OF_EACH]; header::COMMUNICATOR_COUNT] =
-    [const { [const { AtomicU32::new(0) }; STREAMS_OF_EACH] }; header::COMMUNICATOR_COUNT];
-const STREAMS_OF_EACH: usize = 4;
+/// Of a communicator.
+struct Use {
+    /// Of its newest collectives, sends and receives, the newest first.
+    streams: [AtomicU32; 4],
+    /// The id with which it was revoked.
+    revoked_id: AtomicU64,
+    /// The program is ending it.
+    is_ending: AtomicBool,
+}
 
-/// By communicator: the id with which it was revoked.
-static REVOKED_IDS: [AtomicU64; header::COMMUNICATOR_COUNT] = [const { AtomicU64::new(0) }; header::COMMUNICATOR_COUNT];
+impl Use {
+    const fn new() -> Self {
+        let streams = [const { AtomicU32::new(0) }; 4];
+        Self { streams, revoked_id: AtomicU64::new(0), is_ending: AtomicBool::new(false) }
+    }
+}
 
-/// By communicator: whether the program is ending it.
-static ENDING: [AtomicBool; header::COMMUNICATOR_COUNT] =
-    [const { AtomicBool::new(false) }; header::COMMUNICATOR_COUNT];
+static USES: [Use; header::COMMUNICATOR_COUNT] = [const { Use::new() }; header::COMMUNICATOR_COUNT];
+
+fn use_of(communicator: &Communicator) -> Option<&'static Use> {
+    USES.get(communicator.number.wrapping_sub(1) as usize)
+}
 
 /// The program is about to end it: a revoke that has begun returns first, and none begins with a freed handle.
 pub fn before_the_end(communicator: &Communicator) {
-    place_in(&ENDING, communicator).into_iter().for_each(|ending| ending.store(true, Ordering::Relaxed));
+    use_of(communicator).into_iter().for_each(|one| one.is_ending.store(true, Ordering::Relaxed));
     // Partner of the fence in `revoke`: one of the two sees the other.
     fence(Ordering::SeqCst);
     if results::is_set(REVOKED) {
@@ -87,17 +98,13 @@ pub fn before_the_end(communicator: &Communicator) {
 
 pub fn after_the_end(communicator: &Communicator) {
     // Release: who sees it sees that the communicator has ended.
-    place_in(&ENDING, communicator).into_iter().for_each(|ending| ending.store(false, Ordering::Release));
-}
-
-fn place_in<T>(all: &'static [T], communicator: &Communicator) -> Option<&'static T> {
-    all.get(communicator.number.wrapping_sub(1) as usize)
+    use_of(communicator).into_iter().for_each(|one| one.is_ending.store(false, Ordering::Release));
 }
 
 /// One thread at a time uses a communicator.
 pub fn submits_to(communicator: &Communicator, stream: u32) {
     let mut newer = stream;
-    for place in place_in(&STREAMS, communicator).into_iter().flatten() {
+    for place in use_of(communicator).into_iter().flat_map(|one| &one.streams) {
         let older = place.load(Ordering::Relaxed);
         place.store(newer, Ordering::Relaxed);
         if older == stream {
@@ -119,7 +126,7 @@ fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let others = if on_path.is_empty() { &[][..] } else { &report.snapshot.streams };
     streams.extend(others.iter().filter(waits).map(|busy| busy.stream.number));
     let has_used = |one: &Communicator| {
-        place_in(&STREAMS, one).into_iter().flatten().any(|at| streams.contains(&at.load(Ordering::Relaxed)))
+        use_of(one).is_some_and(|one| one.streams.iter().any(|at| streams.contains(&at.load(Ordering::Relaxed))))
     };
     let is_graph = on_path.iter().any(|culprit| culprit.operation.graph.is_some());
     let is_concerned = |one: &Communicator| has_used(one) || is_graph || in_calls.contains(&one.number);
@@ -210,7 +217,7 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
 /// Those with these ids that have not been revoked; with `None` all with other ranks. `None` where there is none.
 fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     let is_meant = |one: &Communicator| {
-        let is_new = place_in(&REVOKED_IDS, one).is_none_or(|id| id.load(Ordering::Relaxed) != one.id());
+        let is_new = use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
         is_new && ids.is_none_or(|ids| ids.contains(&one.id()))
     };
     let meant = || guard.tracker.communicators().with_peers().filter(is_meant);
@@ -222,7 +229,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     let others_are_to_be_told = results::is_set(REVOKED);
     begin(guard);
     fence(Ordering::SeqCst);
-    let ending: Vec<_> = ENDING.iter().map(|ending| ending.load(Ordering::Acquire)).collect();
+    let ending: Vec<_> = USES.iter().map(|one| one.is_ending.load(Ordering::Acquire)).collect();
     let meant: Vec<_> = meant().filter(|one| !ending[one.number as usize - 1]).collect();
     let since = Instant::now();
     let answers: Arc<[AtomicI32]> = meant.iter().map(|_| AtomicI32::new(NONE_YET)).collect();
@@ -249,7 +256,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     let at = guard.now();
     let (done, not): (Vec<_>, Vec<_>) = meant.iter().zip(results).partition(|(_, result)| *result == nccl::SUCCESS);
     for (one, _) in &done {
-        place_in(&REVOKED_IDS, one).into_iter().for_each(|id| id.store(one.id(), Ordering::Relaxed));
+        use_of(one).into_iter().for_each(|own| own.revoked_id.store(one.id(), Ordering::Relaxed));
         REVOKED_AT.store(at, Ordering::Relaxed);
     }
     let missing: Vec<_> = not.iter().map(|(one, result)| why_not(one.number, *result)).collect();
@@ -277,7 +284,7 @@ fn why_not(number: u32, result: i32) -> String {
 
 /// The context in which it has worked, or 0.
 fn context_of(guard: &Guard, one: &Communicator) -> u64 {
-    let newest = place_in(&STREAMS, one).map_or(0, |streams| streams[0].load(Ordering::Relaxed));
+    let newest = use_of(one).map_or(0, |own| own.streams[0].load(Ordering::Relaxed));
     let stream = guard.tracker.stream_entry(newest);
     stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
 }
@@ -287,7 +294,7 @@ fn context_of(guard: &Guard, one: &Communicator) -> u64 {
 fn revoke_here(communicator: Handle, context: u64) -> i32 {
     thread::becomes_own();
     let is_current = context != 0 && driver::ctx_push(context as Handle) == Some(SUCCESS);
-    let result = nccl::revoke(communicator).unwrap_or(FAILED);
+    let result = nccl::comm_revoke(communicator, 0).unwrap_or(FAILED);
     if is_current {
         driver::ctx_pop(&mut std::ptr::null_mut());
     }
@@ -299,9 +306,8 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
 }
 
 /// Not a thread that watches collectives: the error would end the process.
-fn is_to_know(thread: u32) -> bool {
-    let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm"));
-    !name.is_ok_and(|name| name.starts_with(WATCHES_COLLECTIVES))
+fn is_to_know(number: u32) -> bool {
+    !thread::name(number).starts_with(WATCHES_COLLECTIVES)
 }
 
 fn begin(guard: &Guard) {

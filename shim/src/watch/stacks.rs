@@ -6,7 +6,7 @@
 //! Must not: take a lock that the program can hold, the dynamic linker's least of all; follow a pointer that was found in memory; or open a file other than
 //! those of `/proc/self` and its own.
 
-use super::thread_activity::system_call;
+use super::thread_activity::asleep;
 use crate::record::Guard;
 use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{clock, thread};
@@ -90,15 +90,6 @@ impl Found {
             None => asleep(self.seen.thread) == Some((self.stack.begin, self.stack.address)),
         }
     }
-}
-
-/// Stack pointer and program counter.
-fn asleep(thread: u32) -> Option<(u64, u64)> {
-    let text = system_call(thread)?;
-    let mut fields = text.split_whitespace().rev();
-    let mut field = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
-    let address = field()?;
-    Some((field()?, address))
 }
 
 impl<'a> Space<'a> {

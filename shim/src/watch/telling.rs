@@ -4,7 +4,6 @@ use super::live_report::ends;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
 use crate::record::Guard;
-use crate::runtime::standard_error;
 use lazyguard_core::report::{Block, HangReport};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
@@ -53,19 +52,11 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
         reported.report.gpu_dump.clone_from(&report.gpu_dump);
         reported.report.revoked.clone_from(&report.revoked);
     }
-    let Some(folder) = &guard.folder else { return };
-    let ended = lock(&guard.reports.ended);
-    if !*ended {
-        let _ = folder.replace(HANG, &report.json());
-    }
+    guard.unless_ended(|folder| drop(folder.replace(HANG, &report.json())));
 }
 
 pub(super) fn keep_summary(guard: &Guard) {
-    let Some(folder) = &guard.folder else { return };
-    let ended = lock(&guard.reports.ended);
-    if !*ended {
-        let _ = folder.replace(RUN, &guard.summary(RUNNING).json());
-    }
+    guard.unless_ended(|folder| drop(folder.replace(RUN, &guard.summary(RUNNING).json())));
 }
 
 pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
@@ -76,18 +67,9 @@ pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Na
 }
 
 pub(super) fn keep(guard: &Guard, report: &HangReport) {
-    let Some(folder) = &guard.folder else { return };
-    // The exiting thread's report is the last.
-    let ended = lock(&guard.reports.ended);
-    if *ended {
-        return;
-    }
-    let summary = guard.summary(RUNNING).json();
-    let kept = folder
-        .replace(HANG, &report.json())
-        .and_then(|()| folder.replace(RUN, &summary))
-        .and_then(|()| guard.backing.save(folder));
-    if let Err(error) = kept {
-        standard_error::line(&format!("the report could not be kept in {}: {error}", folder.path().display()));
-    }
+    guard.unless_ended(|folder| {
+        let files = [(HANG, report.json()), (RUN, guard.summary(RUNNING).json())];
+        let kept = files.iter().try_for_each(|(name, content)| folder.replace(name, content));
+        folder.say_unless("report", kept.and_then(|()| guard.backing.save(folder)));
+    });
 }

@@ -61,9 +61,21 @@ fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActi
     })
 }
 
+/// Stack pointer and program counter of a thread in a system call.
+pub(super) fn asleep(thread: u32) -> Option<(u64, u64)> {
+    last_two(&system_call(thread)?)
+}
+
+fn last_two(line: &str) -> Option<(u64, u64)> {
+    let mut fields = line.split_whitespace().rev();
+    let mut field = || u64::from_str_radix(fields.next()?.strip_prefix("0x")?, 16).ok();
+    let address = field()?;
+    Some((field()?, address))
+}
+
 /// The kernel's line on a thread's system call, as proc_pid_syscall(5) has it. Of a process on an emulator of another machine it is the emulator's,
 /// and says nothing.
-pub(super) fn system_call(thread: u32) -> Option<String> {
+fn system_call(thread: u32) -> Option<String> {
     static EMULATED: OnceLock<bool> = OnceLock::new();
     if *EMULATED.get_or_init(|| is_emulated(std::process::id())) {
         return None;
@@ -97,6 +109,13 @@ mod tests {
         assert_eq!(in_call(&shared("0x77")), Some(ThreadActivity::Waiting), "for a thread's end");
         assert_eq!(in_call(&format!("{} 0x3 0x1 0xffffffff", libc::SYS_read)), Some(ThreadActivity::Expecting));
         assert_eq!((in_call(""), in_call("nonsense")), (None, None));
+    }
+
+    #[test]
+    fn the_stack_pointer_stands_before_the_program_counter() {
+        let line = "202 0x7f01 0x189 0x0 0x0 0x0 0xffffffff 0x7ffd12 0x7f34\n";
+        assert_eq!(last_two(line), Some((0x7ffd12, 0x7f34)));
+        assert_eq!((last_two("running\n"), last_two("")), (None, None));
     }
 
     #[test]

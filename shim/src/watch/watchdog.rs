@@ -11,20 +11,21 @@
 //!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
+mod acting;
+
 use super::command::Commands;
 use super::device::Device;
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
-use super::telling::{keep, say_that_it_is_due, say_that_it_is_over, take_gpu_dump};
-use super::{on_hang, probe, processor_time, python, revoke, stacks};
+use super::telling::{keep, say_that_it_is_over};
+use super::{probe, processor_time, python, revoke, stacks};
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::HANG;
 use crate::record::schedule::Schedule;
 use crate::record::Guard;
 use crate::runtime::process::retired;
 use crate::runtime::{own_thread, thread};
-use lazyguard_core::diagnose::{BusyStream, CallEnd, Confidence, Status, ASKS_NO_MORE_NANOS};
-use lazyguard_core::report::{Block, HangReport, Outcome};
-use lazyguard_core::settings::OnHang;
+use lazyguard_core::diagnose::{BusyStream, CallEnd, Status, ASKS_NO_MORE_NANOS};
+use lazyguard_core::report::{HangReport, Outcome};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Keep;
@@ -43,8 +44,6 @@ const OVERSLEPT_NANOS: u64 = 400_000_000;
 const DEAR_NANOS: Nanos = 50_000_000;
 const LOOK_SHARE: u64 = 20;
 const LONGEST_PAUSE: Nanos = 3_600_000_000_000;
-/// In thresholds, for other ranks to come to a communicator that is made again after a revoke.
-const LATECOMERS_PATIENCE: u64 = 10;
 /// Later launches show that the program ignores the error that it got on purpose.
 const HANDLES_IN: Nanos = 1_000_000_000;
 
@@ -86,7 +85,7 @@ pub fn run(guard: &'static Guard) {
             continue;
         }
         watch.commands.look(guard);
-        if watch.reports < MOST_REPORTS || watch.incident.is_some() {
+        if guard.reports.hangs() < MOST_REPORTS || watch.incident.is_some() {
             watch.tick(guard.now());
         }
     }
@@ -102,13 +101,11 @@ struct Incident {
     next: Nanos,
     pause: Nanos,
     told: Nanos,
-    acted: bool,
     announced: bool,
 }
 
 impl Incident {
     fn acts(&mut self) -> &mut HangReport {
-        self.acted = true;
         self.report.acts = true;
         &mut self.report
     }
@@ -138,7 +135,6 @@ struct Watch {
     calls: u64,
     quiet_since: Nanos,
     quiet_known: bool,
-    reports: u64,
     slow_reports: u64,
     device: Device,
     cost: Cell<Nanos>,
@@ -160,7 +156,6 @@ impl Watch {
             calls: 0,
             quiet_since: 0,
             quiet_known: false,
-            reports: 0,
             slow_reports: 0,
             device: Device::default(),
             cost: Cell::new(0),
@@ -197,7 +192,7 @@ impl Watch {
         self.act(now);
         match &self.incident {
             // Its calls return in a moment.
-            Some(incident) if incident.acted && revoke::was_lately(self.guard, now) => {}
+            Some(incident) if incident.report.acts && revoke::was_lately(self.guard, now) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
@@ -259,92 +254,6 @@ impl Watch {
     /// A report takes its time on a busy machine.
     fn lasts(&self) -> bool {
         self.incident.as_ref().is_some_and(|incident| !self.is_over(incident, &self.waiting(self.guard.now())))
-    }
-
-    /// The user's action on a hang: at once if the verdict is certain, else after the patience. It cannot be undone.
-    fn act(&mut self, now: Nanos) {
-        let is_due = self.incident.as_ref().is_some_and(|i| !i.acted && i.report.status == Status::Hang);
-        // Asked last: it looks at every thread.
-        if !is_due || revoke::was_lately(self.guard, now) || !self.lasts() {
-            return;
-        }
-        let (awake_since, threshold) = (self.awake_since, self.threshold);
-        let mut patience = self.guard.settings.patience_nanos();
-        let Some(incident) = self.incident.as_mut() else { return };
-        let mut certain = incident.report.verdicts.iter().any(|verdict| verdict.confidence == Confidence::Certain);
-        if revoke::waits_for_latecomers(&incident.report) {
-            (certain, patience) = (false, threshold.saturating_mul(LATECOMERS_PATIENCE));
-        }
-        let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
-        // If no thread is in a call, the patience was over before the report.
-        let lasted = since.is_none_or(|since| now.saturating_sub(since.max(awake_since)) >= patience);
-        if certain || lasted {
-            let is_revoked = revoke::revoke_for(self.guard, incident.acts());
-            // The program may have given its communicators up meanwhile.
-            let lasts = self.lasts();
-            let Some(incident) = self.incident.as_mut().filter(|_| is_revoked || lasts) else { return };
-            if !is_revoked {
-                take_gpu_dump(self.guard, Some(&mut incident.report));
-                say_that_it_is_due(self.guard, &incident.report);
-                if let (true, Some(marker)) = (self.guard.settings.on_hang.ends_waits(), &self.guard.marker) {
-                    marker.raise(self.guard.id, &self.guard.rank, true);
-                }
-            }
-            on_hang::act(self.guard, &mut self.commands, &incident.report);
-            self.forget_what_was_revoked();
-        } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
-            incident.announced = true;
-            let seconds = patience as f64 / 1e9;
-            self.guard.reports.add(&Block::marked([format!(
-                "the guard carries out LAZYGUARD_ON_HANG once this hang has lasted {seconds:.1} s in all"
-            )]));
-        }
-    }
-
-    /// Another process of the job fails its calls.
-    fn take_part_in_a_failure(&mut self) {
-        let guard = self.guard;
-        if guard.gpu_dump.takes_part_in_a_failure(guard) {
-            if guard.settings.on_hang == OnHang::Revoke {
-                return self.take_part_in_a_revoke();
-            }
-            guard.reports.add(&Block::marked([
-                "another process of the job hangs, and LAZYGUARD_ON_HANG=fail is for all of them",
-            ]));
-            take_gpu_dump(guard, self.incident.as_mut().map(Incident::acts));
-        }
-    }
-
-    fn take_part_in_a_revoke(&mut self) {
-        let was_over = self.was_over;
-        let mut lasts = self.incident.as_mut().filter(|incident| !incident.acted && !was_over);
-        let took_part = revoke::take_part(self.guard, lasts.as_mut().map(|incident| &mut incident.report));
-        if let (Some(is_whole), Some(incident)) = (took_part, lasts) {
-            incident.acted = true;
-            if !is_whole {
-                take_gpu_dump(self.guard, Some(&mut incident.report));
-            }
-        }
-        self.forget_what_was_revoked();
-    }
-
-    /// The driver is asked again about streams that a revoke has ended.
-    fn forget_what_was_revoked(&self) {
-        let was_revoked = self.incident.as_ref().is_some_and(|incident| incident.report.revoked.is_some());
-        if was_revoked {
-            let _ = self.what_is_known().and_then(|report| self.asked(&report));
-        }
-    }
-
-    /// Such a program may go on as if nothing had happened.
-    fn look_at_the_failed(&mut self, now: Nanos) {
-        let launches = self.guard.tracker.counts().1;
-        let Some(failed) = self.failed.as_mut().filter(|failed| now >= failed.handles_until) else { return };
-        if *failed.launches.get_or_insert(launches) != launches {
-            failed.report.gpu_dump.iter_mut().for_each(|dump| dump.ignored = true);
-            keep(self.guard, &failed.report);
-            self.failed = None;
-        }
     }
 
     /// Whether no thread has called the driver for long, with work in flight, unseen so far.
@@ -492,7 +401,6 @@ impl Watch {
             calls: guard.tracker.counts().0,
             pause: self.threshold,
             told: now,
-            acted: false,
             announced: false,
         });
         self.act(now);
@@ -504,7 +412,6 @@ impl Watch {
             self.slow_reports += 1;
             return;
         }
-        self.reports += 1;
         guard.reports.count_hang();
         guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
     }
@@ -514,7 +421,7 @@ impl Watch {
         // Slow: an exiting thread reports it.
         incident.report.ends = ends(self.guard, &incident.report);
         if incident.report.ends.iter().any(CallEnd::lost_work) {
-            self.device.is_lost();
+            self.device.lost = true;
         }
         // Else an exiting thread has.
         if lock(&self.guard.reports.open).take().is_some() {
