@@ -2,8 +2,7 @@
 //!
 //! Must not: print to standard output, which a program may read.
 
-use crate::folder::process::{ask_as, exists, Status};
-use crate::folder::recording_header::{started_by_header, RECORDING};
+use crate::folder::process::{ask_as, exists, process_by_header, started_by_header, Status, RECORDING};
 use crate::machine::files;
 use crate::words::say;
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
@@ -155,12 +154,11 @@ fn runs_in(folder: &Path) -> Vec<Left> {
 }
 
 fn process_of(folder: &Path) -> Option<u32> {
-    if let Ok(process) = crate::folder::recording_header::process_by_header(&folder.join(RECORDING)) {
-        return Some(process);
-    }
-    let summary = files::read_in(folder, "run.json").or_else(|_| files::read_in(folder, "hang.json")).ok()?;
-    let summary: Value = serde_json::from_slice(&summary).ok()?;
-    u32::try_from(summary["process"].as_u64()?).ok()
+    let by_form = || {
+        let form: Value = ["run.json", "hang.json"].into_iter().find_map(|name| files::json_in(folder, name))?;
+        u32::try_from(form["process"].as_u64()?).ok()
+    };
+    process_by_header(&folder.join(RECORDING)).ok().or_else(by_form)
 }
 
 #[cfg(test)]

@@ -5,15 +5,33 @@
 //!
 //! Must not: trust a process id alone: the kernel reuses ids.
 
-use crate::folder::recording_header::{started_by_header, RECORDING};
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::stack::{mappings, Mapping};
+use lazyguard_core::trace::layout;
 use rustix::io::Errno;
 use rustix::process::{getuid, test_kill_process, Pid};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+
+pub(crate) const RECORDING: &str = "trace.lgt";
+
+pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
+    header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
+}
+
+pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
+    // The driver's version is the other half.
+    header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)
+}
+
+pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
+    let mut word = [0; layout::WORD];
+    file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;
+    Ok(u64::from_le_bytes(word))
+}
 
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
     let known = owner.map(|owner| format!("user {owner}"));

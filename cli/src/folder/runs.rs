@@ -44,8 +44,7 @@ struct Mark {
 
 impl Mark {
     fn of(folder: &Path) -> Option<Self> {
-        let text = files::open_in(folder, MARK).and_then(files::all_of_short).ok()?;
-        serde_json::from_slice(&text).ok()
+        files::json_in(folder, MARK)
     }
 }
 

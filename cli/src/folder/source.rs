@@ -4,8 +4,8 @@
 
 use crate::folder::old_runs;
 pub(crate) use crate::folder::opened::{settings_of, Opened, RecordingFile};
+pub(crate) use crate::folder::process::RECORDING;
 use crate::folder::process::{denied, maps_of, recording_of, Status};
-pub(crate) use crate::folder::recording_header::RECORDING;
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::report::HangReport;

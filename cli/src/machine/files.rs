@@ -7,6 +7,7 @@ use crate::words::Failure;
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
@@ -154,6 +155,11 @@ pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
 /// The whole content of an open file that is read again and again, and that another user's process may have written.
 pub(crate) fn all_of_short(file: File) -> io::Result<Vec<u8>> {
     at_most(file, MOST_BYTES_OF_SHORT)
+}
+
+/// A short file of a run folder, from JSON; `None` where there is none, or it is not complete.
+pub(crate) fn json_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
+    serde_json::from_slice(&open_in(folder, name).and_then(all_of_short).ok()?).ok()
 }
 
 fn at_most(file: File, most: u64) -> io::Result<Vec<u8>> {

@@ -28,12 +28,12 @@ mod other_users;
 mod program;
 mod remembered;
 mod retry;
+mod returns;
 pub(crate) mod root;
 mod signals;
 mod supervise;
 mod tree;
 mod unguarded;
-mod unseen;
 
 pub(crate) use inherited::signals as inherited_signals;
 pub(crate) use options::{Options, EXPLORED};

@@ -109,13 +109,10 @@ impl Root {
     pub fn note(&self, ends: &[ProcessEnd]) {
         let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
-        let mark = files::read_in(&self.path, MARK)
-            .ok()
-            .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-        let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
         // The program may have overwritten the mark.
-        let Some(content) = mark.as_object_mut() else { return };
-        content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
+        let mark = files::json_in::<serde_json::Value>(&self.path, MARK).filter(serde_json::Value::is_object);
+        let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
+        mark[ends::KEY] = serde_json::json!(ends);
         // In place: the lock is on this file, which only gets longer.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
@@ -249,9 +246,8 @@ impl Root {
             return;
         }
         let well = |folder: &PathBuf| {
-            let summary = files::read_in(folder, "run.json").ok();
-            let summary = summary.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-            summary.is_some_and(|summary| summary["ended"] == "exit" && summary["hangs"].as_u64() == Some(0))
+            let summary: Option<serde_json::Value> = files::json_in(folder, "run.json");
+            summary.is_some_and(|summary| summary["ended"] == "exit" && summary["hangs"] == 0)
         };
         let recorded = |folder: PathBuf| {
             let recording = folder.join(RECORDING);

@@ -131,8 +131,17 @@ pub(super) fn look(
         );
         return None;
     }
-    introduce(&driver, found);
-    versions(machine, &driver, found);
+    let release = driver.release.as_ref().map(|release| format!(", release {release}")).unwrap_or_default();
+    let what = format!("{}{release}", driver.file.display());
+    if driver.is_simulated {
+        found.note(
+            format!("{what} is LazyGuard's simulated driver: nothing runs on a GPU"),
+            "to use a real one, take its folder out of LD_LIBRARY_PATH",
+        );
+    } else {
+        found.ok(what);
+        versions(machine, &driver, found);
+    }
     features(&driver, found);
     Some(driver)
 }
@@ -165,32 +174,14 @@ fn is_stub(path: &Path) -> bool {
     path.parent().is_some_and(|folder| folder.ends_with("stubs"))
 }
 
-fn is_compat(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "compat")
-}
-
-fn introduce(driver: &Driver, found: &mut Findings) {
-    let release = driver.release.as_ref().map(|release| format!(", release {release}")).unwrap_or_default();
-    let what = format!("{}{release}", driver.file.display());
-    match driver.is_simulated {
-        true => found.note(
-            format!("{what} is LazyGuard's simulated driver: nothing runs on a GPU"),
-            "to use a real one, take its folder out of LD_LIBRARY_PATH",
-        ),
-        false => found.ok(what),
-    }
-}
-
 fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
-    if driver.is_simulated {
-        return;
-    }
+    let is_compat = || driver.file.components().any(|part| part.as_os_str() == "compat");
     let module = machine.text("/proc/driver/nvidia/version").as_deref().and_then(module_release);
     match (&driver.release, module) {
         (Some(library), Some(module)) if *library == module => {
             found.ok(format!("the kernel module is of the same release, {module}"));
         }
-        (Some(library), Some(module)) if is_compat(&driver.file) && branch(library) >= branch(&module) => found.note(
+        (Some(library), Some(module)) if is_compat() && branch(library) >= branch(&module) => found.note(
             format!("{library} is a forward-compatibility package on a kernel module of release {module}"),
             "none if it starts (below); only data-centre GPUs take it, others answer error 804",
         ),
@@ -234,15 +225,11 @@ fn features(driver: &Driver, found: &mut Findings) {
             found.ok(feature.can);
             continue;
         }
-        let todo = if feature.since == "11.7" || cannot {
-            format!("update the driver to {} or newer", feature.release)
-        } else {
-            format!(
-                "update the driver to {} or newer; until then CUDA_MODULE_LOADING=EAGER for programs that hang",
-                feature.release
-            )
+        let until_then = match std::mem::replace(&mut cannot, true) || feature.since == "11.7" {
+            true => "",
+            false => "; until then CUDA_MODULE_LOADING=EAGER for programs that hang",
         };
-        cannot = true;
+        let todo = format!("update the driver to {} or newer{until_then}", feature.release);
         found.note(format!("before CUDA {}: {}", feature.since, feature.cannot), todo);
     }
     let newer = newer_than_this_build(&driver.elf);

@@ -71,8 +71,12 @@ impl Limits {
         let status = machine.text("/proc/self/status").unwrap_or_default();
         let pattern = machine.text("/proc/sys/kernel/core_pattern").unwrap_or_default();
         let threads_enough = tasks::enough(std::thread::available_parallelism().map_or(1, usize::from));
+        // The superuser is not limited by the number of threads.
+        let user = rustix::process::getuid();
+        let most = getrlimit(Resource::Nproc).current.filter(|_| !user.is_root());
+        let most = most.map(|most| User { id: user.as_raw(), most });
         Self {
-            threads_left: threads_left(machine, threads_enough),
+            threads_left: tasks::left(&machine.at("/"), most, threads_enough),
             threads_enough,
             core_bytes: getrlimit(Resource::Core).current,
             address_space: getrlimit(Resource::As).current,
@@ -81,14 +85,6 @@ impl Limits {
             system_calls_filtered: tasks::field(&status, "Seccomp:") == Some(2),
         }
     }
-}
-
-/// How many more threads may be started, by the limit that leaves the fewest.
-fn threads_left(machine: &Machine, enough: u64) -> Option<Left> {
-    // The superuser is not limited by their number.
-    let user = rustix::process::getuid();
-    let most = getrlimit(Resource::Nproc).current.filter(|_| !user.is_root());
-    tasks::left(&machine.at("/"), most.map(|most| User { id: user.as_raw(), most }), enough)
 }
 
 #[cfg(test)]
