@@ -12,7 +12,7 @@ pub(super) struct Objects<'a> {
     contexts: Vec<u32>,
     /// By number: the context, and the flags of its making.
     streams: BTreeMap<u32, (u32, &'static str)>,
-    events: Vec<(u64, u32)>,
+    events: Vec<u64>,
     /// Addresses of words, in lots of eight bytes.
     words: Vec<u64>,
     kernels: Vec<Kernel>,
@@ -23,7 +23,7 @@ pub(super) struct Objects<'a> {
     /// Lines that make other things, after the kernels.
     others: String,
     others_count: usize,
-    has_graph: bool,
+    pub has_graph: bool,
 }
 
 struct Kernel {
@@ -75,13 +75,8 @@ impl<'a> Objects<'a> {
         format!("stream[{number}]")
     }
 
-    pub fn event(&mut self, handle: u64, context: u32) -> String {
-        let known = self.events.iter().position(|(known, _)| *known == handle);
-        let at = known.unwrap_or_else(|| {
-            self.events.push((handle, context));
-            self.events.len() - 1
-        });
-        format!("event[{at}]")
+    pub fn event(&mut self, handle: u64) -> String {
+        format!("event[{}]", place(&mut self.events, handle))
     }
 
     pub fn word(&mut self, address: u64) -> String {
@@ -95,8 +90,7 @@ impl<'a> Objects<'a> {
         let at = known.unwrap_or_else(|| {
             let function = self.texts.function(number, at);
             let name = function.and_then(|function: FunctionSeen<'_>| function.name).unwrap_or("kernel");
-            let name: String =
-                name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '$' { c } else { '_' }).collect();
+            let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '$', "_");
             let owner = function.map_or(0, |function| function.owner);
             self.kernels.push(Kernel { number, name, owner, context, local: false });
             self.kernels.len() - 1
@@ -113,25 +107,13 @@ impl<'a> Objects<'a> {
         name
     }
 
-    pub fn graph(&mut self, nodes: &str) -> String {
+    pub fn graph(&mut self, make: &str) -> String {
         self.has_graph = true;
-        self.other("graph", &format!("const CUgraphExec {{}} = Graph(){nodes}.ready();"))
-    }
-
-    pub fn needs_graphs(&mut self) {
-        self.has_graph = true;
+        self.other("graph", make)
     }
 
     pub fn library(owner: u64) -> String {
         format!("library_{owner:x}")
-    }
-
-    pub fn has_library(&self) -> bool {
-        !self.libraries.is_empty()
-    }
-
-    pub fn has_graph(&self) -> bool {
-        self.has_graph
     }
 
     /// The lines that make everything.
@@ -172,12 +154,8 @@ impl<'a> Objects<'a> {
         for group in all.chunk_by(|a, b| a.1 == b.1) {
             let (context, flags) = group[0].1;
             self.enter(*context, text);
-            let numbers: Vec<_> = group.iter().map(|(number, _)| number.to_string()).collect();
-            let _ = writeln!(
-                text,
-                "for (const int n : {{{}}}) CK(cuStreamCreate(&stream[n], {flags}));",
-                numbers.join(", ")
-            );
+            let numbers = group.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "for (const int n : {{{numbers}}}) CK(cuStreamCreate(&stream[n], {flags}));");
         }
     }
 

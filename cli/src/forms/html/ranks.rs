@@ -41,9 +41,8 @@ pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&R
     };
     column(&left, 4);
     column(&right, 4 + GROUP + ACROSS);
-    let heads = |groups: &[Group]| {
-        let tops = groups.iter().scan(32, |top, group| Some(std::mem::replace(top, *top + height(group) + 16)));
-        tops.collect::<Vec<i64>>()
+    let heads = |groups: &[Group]| -> Vec<i64> {
+        groups.iter().scan(32, |top, group| Some(std::mem::replace(top, *top + height(group) + 16))).collect()
     };
     let tails: Vec<_> = heads(&left).into_iter().zip(&left).filter(|(_, group)| group.waits).map(|(y, _)| y).collect();
     let tips = heads(&right);

@@ -40,9 +40,8 @@ pub(super) fn of(processes: &[Process]) -> Vec<Start> {
 pub(super) fn draw(page: &mut Markup, starts: &[Start], processes: usize) {
     let Some(longest) = starts.iter().map(|start| start.summary.steady.until_ns).max() else { return };
     let more = processes.saturating_sub(starts.len());
-    page.open("p", &[]);
-    page.text("From the process's start to its steady state, by what the time went into. In full, it is what ");
-    page.say("code", "lazyguard report --cold-start").text("prints.");
+    let about = "From the process's start to its steady state, by what the time went into. In full, it is what ";
+    page.open("p", &[]).text(about).say("code", "lazyguard report --cold-start").text("prints.");
     if more > 0 {
         page.text(format!(" {more} more processes have no bar here."));
     }

@@ -20,12 +20,11 @@ const LETTER: i64 = 7;
 
 pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     let height = AXIS + moments.lanes.len() as i64 * LANE + 6;
-    page.open("p", &[]).text(format!("Time 0 is {}.", moments.zero_is));
+    page.open("p", &[]).text(format!("Time 0 is {}.", moments.window.zero_is));
     page.text(format!(" At most {MOST_SLICES} slices of {MOST_PROCESSES} processes are kept"));
-    page.text(if moments.left_out.is_empty() {
-        "; here, nothing is left out.".to_owned()
-    } else {
-        format!(": {}.", moments.left_out.join("; "))
+    page.text(match moments.left_out.is_empty() {
+        true => "; here, nothing is left out.".to_owned(),
+        false => format!(": {}.", moments.left_out.join("; ")),
     });
     page.text(" All of it, for Perfetto, is what ").say("code", "lazyguard export").text("writes.").close();
     legend(page, moments);
@@ -40,8 +39,8 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
         ("viewBox", &format!("0 0 {WIDTH} {height}")),
         ("data-from", &scale.from),
         ("data-until", &scale.until),
-        ("data-first", &scale.at(moments.whole.0)),
-        ("data-last", &scale.at(moments.whole.1)),
+        ("data-first", &scale.at(moments.window.from)),
+        ("data-last", &scale.at(moments.window.until)),
         ("data-left", &LEFT),
         ("data-right", &RIGHT),
     ];
@@ -120,7 +119,7 @@ const LEAST: i64 = 15;
 
 impl Scale {
     fn of(moments: &Moments) -> Self {
-        let scale = Self { zero: moments.zero, from: 0, until: 0 };
+        let scale = Self { zero: moments.window.zero, from: 0, until: 0 };
         let (from, until) = (scale.at(moments.view.0), scale.at(moments.view.1));
         Self { from, until: until.max(from + 1), ..scale }
     }
@@ -162,9 +161,8 @@ impl Scale {
 
     fn labels(&self, page: &mut Markup, lane: &Lane, y: i64) {
         for slice in lane.slices.iter().filter(|slice| place(slice.what).1 >= 12) {
-            let Some((left, right)) = self.place(slice).filter(|(left, right)| right - left >= ROOM * 10) else {
-                continue;
-            };
+            let wide = self.place(slice).filter(|(left, right)| right - left >= ROOM * 10);
+            let Some((left, right)) = wide else { continue };
             let letters = usize::try_from((right - left) / 10 / LETTER - 1).unwrap_or(0);
             let place: [Attribute<'_>; 3] = [("x", &tenths(left + 40)), ("y", &y), ("class", &slice.what.class())];
             page.element("text", &place, &short(&slice.label, letters));
@@ -216,14 +214,13 @@ fn since_zero(at: i128) -> String {
 
 fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
     page.open("details", &[]).say("summary", "The timeline as a table");
-    let caption = format!("What was done, by thread and stream; time 0 is {}", moments.zero_is);
+    let caption = format!("What was done, by thread and stream; time 0 is {}", moments.window.zero_is);
     let columns: [&dyn Display; 5] = [&"where", &"when", &"how long", &"kind", &"what"];
     page.table("Events of the timeline", r#"table id="events""#, caption, &columns);
     for lane in &moments.lanes {
         for slice in &lane.slices {
             let long = slice.end.map(|end| Took(end.saturating_sub(slice.start)).to_string());
-            let long = long.unwrap_or_else(|| "no end is known".to_owned());
-            let lane = short(&lane.name, 80);
+            let (lane, long) = (short(&lane.name, 80), long.as_deref().unwrap_or("no end is known"));
             page.row(&[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
         }
     }

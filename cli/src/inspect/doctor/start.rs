@@ -60,10 +60,14 @@ pub(super) fn look(driver: &Driver, limit: Duration, found: &mut Findings) -> Ve
                     todo.unwrap_or("see NVIDIA's documentation of the error"),
                 );
             }
-            _ => found.obstacle(
-                format!("the driver does not start: the process that tried it {}{complained}", ending(status)),
-                "see the kernel's log (dmesg) for NVRM lines; install the driver again",
-            ),
+            _ => {
+                let by_signal = status.signal().map(|signal| format!("was ended by signal {signal}"));
+                let ending = by_signal.unwrap_or_else(|| format!("ended with status {}", status.code().unwrap_or(-1)));
+                found.obstacle(
+                    format!("the driver does not start: the process that tried it {ending}{complained}"),
+                    "see the kernel's log (dmesg) for NVRM lines; install the driver again",
+                );
+            }
         },
         Err(error) => found.note(format!("whether the driver starts could not be tried: {error}"),
             "let this command start processes, and make folders in the folder for temporary files",
@@ -129,13 +133,6 @@ impl Folder {
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn ending(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("was ended by signal {signal}"),
-        (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
     }
 }
 
