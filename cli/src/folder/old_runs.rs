@@ -106,11 +106,8 @@ pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
             )),
         };
     };
-    say(format_args!(
-        "process {process}{} is gone; this is what it left in {}",
-        whose(newest.owner),
-        newest.path.display()
-    ));
+    let (of, path) = (whose(newest.owner), newest.path.display());
+    say(format_args!("process {process}{of} is gone; this is what it left in {path}"));
     for older in own {
         say(format_args!("an earlier process of this number{} left {}", whose(older.owner), older.path.display()));
     }
@@ -122,8 +119,7 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(own) = Left::at(folder.to_owned(), 0) else { return };
     let others = runs_in(folder);
     let Some(newest) = others.first() else { return };
-    let whose =
-        process_of(folder).map(|process| format!("process {process}")).unwrap_or_else(|| "one process".to_owned());
+    let whose = process_of(folder).map_or_else(|| "one process".to_owned(), |process| format!("process {process}"));
     let count = if others.len() == 1 { String::new() } else { format!("; {} other runs are in it", others.len()) };
     let newer = if newest.since >= own.since { "newer" } else { "other" };
     say(format_args!(
@@ -145,10 +141,8 @@ fn status(folder: &Path) -> &'static str {
 fn runs_in(folder: &Path) -> Vec<Left> {
     let named_by_process = |name: &str| name.split('-').all(|part| part.parse::<u32>().is_ok());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<_> = entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(named_by_process))
-        .filter_map(|entry| Left::at(entry.path(), 0))
-        .collect();
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(named_by_process));
+    let mut found: Vec<_> = named.filter_map(|entry| Left::at(entry.path(), 0)).collect();
     found.sort_by_key(|left| std::cmp::Reverse(left.since));
     found
 }

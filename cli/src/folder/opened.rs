@@ -9,7 +9,7 @@ use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source};
+use lazyguard_core::trace::read::{Entry, ProcessState, Recording, Source, ThreadSeen};
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
 use rustix::fs::SeekFrom;
@@ -70,14 +70,8 @@ impl Opened {
     /// Why some records are missing, where the file has been truncated.
     pub fn cut_short(&self) -> Option<Failure> {
         let missing = self.recording.missing_bytes();
-        let why = || {
-            format!(
-                "{}: the file ends {} early, and what was there is lost",
-                self.path.display(),
-                counted(missing, "byte")
-            )
-        };
-        (missing > 0).then(|| Failure::Input(why()))
+        let why = || format!("the file ends {} early, and what was there is lost", counted(missing, "byte"));
+        (missing > 0).then(|| Failure::at(&self.path, why()))
     }
 
     pub fn live_process(&self) -> Option<u32> {
@@ -132,17 +126,15 @@ impl Opened {
     }
 
     pub fn calls_in_progress(&self) -> VecDeque<Entry> {
-        let threads = self.recording.threads().iter();
-        let mut calls: Vec<_> = threads
-            .filter_map(|thread| {
-                let record = thread.call_in_progress?;
-                let lane = match record.kind {
-                    Kind::Call | Kind::Queries => Lane::of(record.entry_point.class()),
-                    _ => Lane::RareEvents,
-                };
-                Some(Entry { thread_number: thread.number, thread: thread.thread, lane, number: 0, record })
-            })
-            .collect();
+        let call = |thread: &ThreadSeen| {
+            let record = thread.call_in_progress?;
+            let lane = match record.kind {
+                Kind::Call | Kind::Queries => Lane::of(record.entry_point.class()),
+                _ => Lane::RareEvents,
+            };
+            Some(Entry { thread_number: thread.number, thread: thread.thread, lane, number: 0, record })
+        };
+        let mut calls: Vec<_> = self.recording.threads().iter().filter_map(call).collect();
         calls.sort_by_key(|call| call.record.entered);
         calls.into()
     }

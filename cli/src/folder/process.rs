@@ -65,8 +65,8 @@ pub(crate) const NO_PROC: &str =
 pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
     let own = PathBuf::from(format!("/proc/{process}"));
-    let error = match files::read(own.join("maps")) {
-        Ok(maps) => return Ok(String::from_utf8_lossy(&maps).into_owned()),
+    let error = match files::read_lossy(own.join("maps")) {
+        Ok(maps) => return Ok(maps),
         Err(error) => error,
     };
     match Status::of(process) {
@@ -128,13 +128,11 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
 
 /// The guarded processes of this machine that this user may look into and that keep a recording, by their ids.
 pub(crate) fn guarded() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let has_recording = |process: &u32| {
-        let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
-        recording_of(*process, &String::from_utf8_lossy(&maps)).is_ok_and(|recording| recording.is_some())
+        let maps = files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default();
+        recording_of(*process, &maps).is_ok_and(|recording| recording.is_some())
     };
-    let mut guarded: Vec<_> = processes.filter(has_recording).collect();
+    let mut guarded: Vec<_> = files::numbered("/proc").filter(has_recording).collect();
     guarded.sort_unstable();
     guarded
 }

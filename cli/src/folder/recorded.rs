@@ -206,10 +206,7 @@ impl Recorded {
     }
 
     pub(crate) fn unwatched(&self) -> Vec<String> {
-        match self.diagnosis.status == Status::Well {
-            true => self.snapshot.unwatched(),
-            false => Vec::new(),
-        }
+        (self.diagnosis.status == Status::Well).then(|| self.snapshot.unwatched()).unwrap_or_default()
     }
 
     /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.

@@ -4,6 +4,7 @@ use crate::judge::{
     by_cause, compare, gist, hangs, is_of_a_crash, suspected, when_they_were_ended, End, FailedOn, Finding,
     MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
 };
+use crate::words::first_of;
 use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::BTreeSet;
@@ -65,13 +66,11 @@ pub(crate) fn finding(finding: &Finding) -> Vec<String> {
 }
 
 fn met_by(all: &[MetByProcess]) -> String {
-    let named = all.iter().take(MOST_MET_BY).map(|met| {
+    let named = all.iter().map(|met| {
         let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
         format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time"))
     });
-    let more = all.len().saturating_sub(MOST_MET_BY);
-    let more = (more > 0).then(|| counted(more as u64, "more process"));
-    named.chain(more).collect::<Vec<_>>().join("; ")
+    first_of(named, MOST_MET_BY, "; ", |more| counted(more, "more process"))
 }
 
 fn none_or_counted(count: usize, noun: &str) -> String {

@@ -180,12 +180,12 @@ impl Process {
         let read = hazards(file, opened);
         self.knows_hazards = read.is_ok();
         let hazards = self.keep(read.map(Some)).unwrap_or_default();
-        let counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
+        let mut counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
         let is_lost = |code: &str| !hazards.iter().any(|hazard| hazard.code.name() == code);
-        let lost = counted.filter(|(code, count)| *count > 0 && is_lost(code)).map(|(code, _)| code).next();
-        let lost =
-            lost.map(|code| format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name));
-        self.problems.extend(lost);
+        if let Some((code, _)) = counted.find(|(code, count)| *count > 0 && is_lost(code)) {
+            let lost = format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name);
+            self.problems.push(lost);
+        }
         let mut callers = opened.map(Opened::callers);
         let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
         self.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();

@@ -6,7 +6,7 @@ use super::fail_on::FailOn;
 use super::judged::{Judged, Rules};
 use super::process::Process;
 use crate::folder::signal_in_words;
-use crate::words::exit_code;
+use crate::words::{exit_code, first_of};
 use lazyguard_core::api::counted;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -149,13 +149,9 @@ impl<'a> Seen<'a> {
         let unguarded = &self.run?.unguarded;
         let all = &unguarded.without_guard;
         if !all.is_empty() {
-            let named = all.iter().take(MOST_NAMED).cloned();
-            let more = all.len().saturating_sub(MOST_NAMED);
-            let more = (more > 0).then(|| counted(more as u64, "more process"));
-            let named: Vec<_> = named.chain(more).collect();
+            let named = first_of(all.iter().cloned(), MOST_NAMED, ", ", |more| counted(more, "more process"));
             return Some(format!(
-                "{} loaded the CUDA driver without the guard: nothing is known of what happened there",
-                named.join(", ")
+                "{named} loaded the CUDA driver without the guard: nothing is known of what happened there"
             ));
         }
         if !self.processes.is_empty() {

@@ -13,6 +13,7 @@ use std::fs::{self, File, FileType, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::str::FromStr;
 
 const MOST_BYTES: u64 = 1 << 28;
 
@@ -21,6 +22,17 @@ const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
 
 pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
+}
+
+/// The text of a file of the kernel's, whose names may be in any encoding.
+pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
+    read(path).map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The entries of a folder whose names are numbers, such as the processes in `/proc`.
+pub(crate) fn numbered<T: FromStr>(folder: impl AsRef<Path>) -> impl Iterator<Item = T> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
@@ -32,9 +44,14 @@ pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
 }
 
 pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
-    match fs::symlink_metadata(path)?.file_type().is_symlink() {
+    expect_no_link(fs::symlink_metadata(path)?.file_type())?;
+    open_with(path, OpenOptions::new().read(true), O_NOFOLLOW)
+}
+
+fn expect_no_link(kind: FileType) -> io::Result<()> {
+    match kind.is_symlink() {
         true => Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
-        false => open_with(path, OpenOptions::new().read(true), O_NOFOLLOW),
+        false => Ok(()),
     }
 }
 
@@ -115,10 +132,8 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Res
 pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
     let path = folder.join(name);
     if let Ok(about) = fs::symlink_metadata(&path) {
-        match about.file_type().is_symlink() {
-            true => return Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
-            false => expect_regular(about.file_type())?,
-        }
+        expect_no_link(about.file_type())?;
+        expect_regular(about.file_type())?;
     }
     let flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;

@@ -5,7 +5,7 @@
 //! Must not: open anything before [`Descriptors::now`].
 
 use crate::folder::Stat;
-use crate::machine::{system, Signals};
+use crate::machine::{files, system, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -55,10 +55,8 @@ impl Descriptors {
             }
         }
         let kept = own_files.into_iter().filter_map(named_after).collect();
-        let listed = fs::read_dir("/proc/self/fd").map(|entries| {
-            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect::<Vec<_>>()
-        });
-        let all = listed.unwrap_or_else(|_| (0..MOST).collect());
+        let listed: Vec<c_int> = files::numbered("/proc/self/fd").collect();
+        let all = if listed.is_empty() { (0..MOST).collect() } else { listed };
         // An exec has left them open.
         let others = all.into_iter().filter(|number| *number > 2 && system::descriptor_flags(*number) == Some(0));
         Self { others: others.collect(), kept }

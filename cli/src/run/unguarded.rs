@@ -57,8 +57,8 @@ impl Watch {
             if self.known.contains(&who) || with_folder.contains(&who.process()) {
                 continue;
             }
-            let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
-            let loaded = Loaded::of(&String::from_utf8_lossy(&maps), &self.library);
+            let maps = files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default();
+            let loaded = Loaded::of(&maps, &self.library);
             if !loaded.driver {
                 continue;
             }

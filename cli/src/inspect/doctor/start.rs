@@ -113,9 +113,8 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         // Not waited for: a process that is stuck in the kernel does not end.
         child.kill()?;
     }
-    let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let complained = text(&complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
-    Ok(Tried { status, said: text(&said)?, complained })
+    let complained = files::read_lossy(complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
+    Ok(Tried { status, said: files::read_lossy(said)?, complained })
 }
 
 struct Folder(PathBuf);
