@@ -36,21 +36,15 @@ pub(super) fn process_or_folder(text: &str) -> Result<PathBuf, String> {
 
 /// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
 pub(super) fn process_meant(what: &Path) -> Result<u32, Failure> {
-    let shown = what.display();
     if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
         return Ok(process);
     }
     let Some(opened) = one_process(what)?.open()? else {
-        return Err(Failure::Input(format!(
-            "{shown}: holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder \
-             holds is printed by lazyguard report {shown}"
-        )));
+        let why = "holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder holds is";
+        return Err(Failure::at(what, format!("{why} printed by lazyguard report {}", what.display())));
     };
-    opened.live_process().ok_or_else(|| {
-        Failure::Input(format!(
-            "{shown}: its process ({}) does not run here any more and cannot be asked; what it left can be read: lazyguard report \
-             {shown}",
-            opened.recording.facts().process
-        ))
-    })
+    let process = opened.recording.facts().process;
+    let why = "does not run here any more and cannot be asked; what it left can be read";
+    let gone = || Failure::at(what, format!("its process ({process}) {why}: lazyguard report {}", what.display()));
+    opened.live_process().ok_or_else(gone)
 }

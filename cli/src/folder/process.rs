@@ -73,13 +73,11 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
         Status::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
         _ if !proc_is_mounted() => failure(format!("runs, and cannot be looked into: {NO_PROC}")),
         _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-            let why = match fs::metadata(&own).ok().map(|about| about.uid()) {
-                Some(owner) if owner == getuid().as_raw() => {
-                    "it is this user's, and has a capability that this command has not, or a security module forbids it"
-                        .to_owned()
-                }
-                owner => ask_as(owner),
-            };
+            let owner = fs::metadata(&own).ok().map(|about| about.uid());
+            let of_own =
+                "it is this user's, and has a capability that this command has not, or a security module forbids it";
+            let is_own = owner == Some(getuid().as_raw());
+            let why = if is_own { of_own.to_owned() } else { ask_as(owner) };
             failure(format!("runs, and cannot be looked into: {why}"))
         }
         _ => failure(format!("cannot be looked into: {error}")),

@@ -219,11 +219,8 @@ impl Recorded {
 
     pub fn hang(&self, snapshot: Snapshot) -> HangReport {
         let facts = self.opened.recording.facts();
-        HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone()).of_process(
-            &facts.host,
-            &self.opened.recording.rank(),
-            facts.armed_unix_nanos,
-        )
+        let report = HangReport::new(facts.process, &facts.program, None, snapshot, self.preload.clone());
+        report.of_process(&facts.host, &self.opened.recording.rank(), facts.armed_unix_nanos)
     }
 
     /// The newest state of a hang that was reported live, if its calls were in progress when the process was last seen.

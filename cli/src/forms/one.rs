@@ -84,11 +84,8 @@ fn no_run_folder(folder: &Path) -> Failure {
         1 => format!("; a folder in it cannot be looked into: {first}"),
         count => format!("; {count} folders in it cannot be looked into, the first: {first}"),
     });
-    Failure::Input(format!(
-        "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}{}",
-        folder.display(),
-        unreadable.unwrap_or_default()
-    ))
+    let what = format!("not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}");
+    Failure::at(folder, what + &unreadable.unwrap_or_default())
 }
 
 impl Found<'_> {

@@ -169,9 +169,8 @@ impl Process {
         let named = named.or_else(by_hang).or_else(by_hazards).unwrap_or_default();
         let ranks = [hang.map(|hang| &hang.rank), hazards.map(|file| &file.rank)];
         self.rank = ranks.into_iter().flatten().find(|rank| !rank.is_empty()).cloned().unwrap_or_default();
-        if let Some(summary) = summary {
-            (self.driver_version, self.nanos, self.launches) =
-                (summary.driver_version, summary.nanos, summary.launches);
+        if let Some(&Summary { driver_version, nanos, launches, .. }) = summary {
+            (self.driver_version, self.nanos, self.launches) = (driver_version, nanos, launches);
         }
         (self.process, self.program) = named;
     }
@@ -222,8 +221,8 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
     let ends = ends_of(&opened.recording, report.waited_in()).map_err(|error| Failure::at(&opened.path, error))?;
     let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
     if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
-        report.resolved =
-            Some(ends.iter().filter_map(|end| end.at).max().unwrap_or(opened.recording.facts().last_seen));
+        let newest = ends.iter().filter_map(|end| end.at).max();
+        report.resolved = newest.or(Some(opened.recording.facts().last_seen));
         report.ends = ends;
     }
     Ok(())

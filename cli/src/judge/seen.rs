@@ -11,7 +11,6 @@ use lazyguard_core::api::counted;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-#[derive(Debug)]
 pub(crate) struct Finished {
     pub command: Vec<String>,
     pub root: PathBuf,
@@ -150,21 +149,18 @@ impl<'a> Seen<'a> {
         let all = &unguarded.without_guard;
         if !all.is_empty() {
             let named = first_of(all.iter().cloned(), MOST_NAMED, ", ", |more| counted(more, "more process"));
-            return Some(format!(
-                "{named} loaded the CUDA driver without the guard: nothing is known of what happened there"
-            ));
+            let what = "loaded the CUDA driver without the guard: nothing is known of what happened there";
+            return Some(format!("{named} {what}"));
         }
         if !self.processes.is_empty() {
             return None;
         }
+        let nothing = || "nothing was recorded: no process of the run initialised CUDA under the guard".to_owned();
         match &unguarded.expected {
+            None => self.fail_on.unguarded.then(nothing),
             Some(why) => {
                 Some(format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard"))
             }
-            None if self.fail_on.unguarded => {
-                Some("nothing was recorded: no process of the run initialised CUDA under the guard".to_owned())
-            }
-            None => None,
         }
     }
 }

@@ -75,9 +75,7 @@ fn parse(path: &Path, text: &str) -> Result<Vec<Suppression>, Failure> {
 const EXPECTED: &str = "expected TYPE:PATTERN with a code such as LG101, kernel, call, program or key for TYPE";
 
 fn split(line: &str) -> Result<(What, &str), String> {
-    let Some((name, pattern)) = line.split_once(':') else {
-        return Err(format!("{line:?} has no colon; {EXPECTED}"));
-    };
+    let (name, pattern) = line.split_once(':').ok_or_else(|| format!("{line:?} has no colon; {EXPECTED}"))?;
     let what = match name.trim_end() {
         "kernel" => What::Kernel,
         "call" => What::Call,

@@ -79,7 +79,6 @@ pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
     open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
 }
 
-#[derive(Debug)]
 pub(crate) struct Locked(File);
 
 impl Locked {

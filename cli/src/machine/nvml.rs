@@ -178,10 +178,8 @@ impl Cards {
 
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
-        if much {
-            let mut numbers = 0_usize..;
-            self.samples.retain(|_| numbers.next().is_some_and(|number| (number / cards.max(1)).is_multiple_of(2)));
-        }
+        let mut looks = (0_usize..).map(|number| number / cards.max(1));
+        self.samples.retain(|_| !much || looks.next().is_some_and(|look| look.is_multiple_of(2)));
         much
     }
 }

@@ -40,7 +40,6 @@ fn was_closed(stream: usize) -> bool {
 /// Where there is no `/proc`, descriptors are looked for up to this number.
 const MOST: c_int = 1 << 12;
 
-#[derive(Debug)]
 pub(super) struct Descriptors {
     others: Vec<c_int>,
     kept: Vec<c_int>,
@@ -107,11 +106,9 @@ pub(super) struct StandardError {
 
 impl StandardError {
     pub fn of(program: Pid) -> Self {
-        let is_awaited = || match FileType::from_raw_mode(fstat(stderr()).ok()?.st_mode) {
-            FileType::Fifo | FileType::Socket => Some(()),
-            _ => isatty(stderr()).then_some(()),
-        };
-        let seen = is_awaited().filter(|()| !was_closed(2)).map(|()| (program, of_process(program).join("2")));
+        let kind = fstat(stderr()).ok().map(|about| FileType::from_raw_mode(about.st_mode));
+        let is_awaited = matches!(kind, Some(FileType::Fifo | FileType::Socket)) || isatty(stderr());
+        let seen = (is_awaited && !was_closed(2)).then(|| (program, of_process(program).join("2")));
         Self { seen, is_held: true, place: None, next: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 

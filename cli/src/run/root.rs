@@ -65,7 +65,6 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
-#[derive(Debug)]
 enum Kind {
     /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
     AskedFor(Vec<PathBuf>),
@@ -75,7 +74,6 @@ enum Kind {
     Absent,
 }
 
-#[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
     kind: Kind,
@@ -255,9 +253,6 @@ impl Root {
             Some((since, recording, folder))
         };
         let mut all: Vec<_> = folders(&self.path).into_iter().filter_map(recorded).collect();
-        if all.len() <= MOST_KEPT {
-            return;
-        }
         all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
         for (_, recording, _) in all.iter().skip(MOST_KEPT).filter(|(_, _, folder)| well(folder)) {
             // A failure is harmless: the next call tries again.
@@ -297,16 +292,11 @@ impl Root {
 
     /// Leaves the findings to the outer run, without recordings: hundreds would be too big. Returns whether there are any.
     fn leaves_findings(&self) -> bool {
-        let mut any = false;
-        for folder in folders(&self.path) {
-            if folder.join(HAZARDS).exists() || is_run(&folder) {
-                any = true;
-                let _ = fs::remove_file(folder.join(RECORDING));
-            } else {
-                old_runs::remove(&folder);
-            }
-        }
-        any
+        let has_findings = |folder: &PathBuf| folder.join(HAZARDS).exists() || is_run(folder);
+        let (found, others): (Vec<_>, Vec<_>) = folders(&self.path).into_iter().partition(has_findings);
+        others.iter().for_each(|folder| old_runs::remove(folder));
+        found.iter().for_each(|folder| drop(fs::remove_file(folder.join(RECORDING))));
+        !found.is_empty()
     }
 }
 

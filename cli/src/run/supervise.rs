@@ -43,7 +43,6 @@ pub(super) struct Limits {
     pub thin_out: bool,
 }
 
-#[derive(Debug)]
 pub(super) struct Ended {
     pub end: End,
     pub interrupted: bool,

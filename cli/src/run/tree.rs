@@ -12,7 +12,6 @@ fn all() -> HashMap<i32, Stat> {
 }
 
 /// A shell that replaced itself by this command (`exec`) may have left children, such as `tee`, that are not the program's.
-#[derive(Debug)]
 pub(super) struct Tree {
     strangers: Vec<(i32, u64)>,
 }

@@ -21,7 +21,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 const DRIVER: &str = "libcuda.so";
 
-#[derive(Debug)]
 pub(super) struct Watch {
     next: Instant,
     pause: Duration,
@@ -58,12 +57,12 @@ impl Watch {
                 continue;
             }
             let maps = files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default();
-            let loaded = Loaded::of(&maps, &self.library);
-            if !loaded.driver {
+            let (has_driver, has_guard) = loaded(&maps, &self.library);
+            if !has_driver {
                 continue;
             }
             let line = in_words(process);
-            if !loaded.guard {
+            if !has_guard {
                 self.known.insert(who);
                 self.found.without_guard.push(line);
             } else if self.found.expected.is_none() && is_given(process, root) && !records_elsewhere(process, root) {
@@ -76,22 +75,12 @@ impl Watch {
     }
 }
 
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Loaded {
-    driver: bool,
-    guard: bool,
-}
-
-impl Loaded {
-    fn of(maps: &str, library: &str) -> Self {
-        let mut loaded = Self::default();
-        for mapping in mappings(maps) {
-            let name = mapping.file().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
-            loaded.driver |= name.starts_with(DRIVER);
-            loaded.guard |= name == library;
-        }
-        loaded
-    }
+/// Whether the driver, and whether the guard's library, is among the mappings.
+fn loaded(maps: &str, library: &str) -> (bool, bool) {
+    mappings(maps).fold((false, false), |(driver, guard), mapping| {
+        let name = mapping.file().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        (driver || name.starts_with(DRIVER), guard || name == library)
+    })
 }
 
 /// The thread that the guard has in every armed process.
@@ -201,12 +190,12 @@ mod tests {
     fn what_a_process_has_loaded_is_in_its_mappings() {
         let line = |path: &str| format!("7f0000000000-7f0000001000 r--p 00000000 fe:01 131 {path}\n");
         let loaded =
-            |paths: &[&str]| Loaded::of(&paths.iter().map(|path| line(path)).collect::<String>(), "liblazyguard.so");
-        assert_eq!(loaded(&["/usr/bin/app", "/usr/lib/libc.so.6", "/lib/libcudart.so.12"]), Loaded::default());
+            |paths: &[&str]| super::loaded(&paths.iter().map(|path| line(path)).collect::<String>(), "liblazyguard.so");
+        assert_eq!(loaded(&["/usr/bin/app", "/usr/lib/libc.so.6", "/lib/libcudart.so.12"]), (false, false));
         let driver = "/usr/lib/x86_64-linux-gnu/libcuda.so.570.86";
-        assert_eq!(loaded(&[driver]), Loaded { driver: true, guard: false });
-        assert_eq!(loaded(&[driver, "/opt/lazyguard/liblazyguard.so"]), Loaded { driver: true, guard: true });
-        assert_eq!(loaded(&["/lib/libcuda.so.1 (deleted)"]), Loaded { driver: true, guard: false });
+        assert_eq!(loaded(&[driver]), (true, false));
+        assert_eq!(loaded(&[driver, "/opt/lazyguard/liblazyguard.so"]), (true, true));
+        assert_eq!(loaded(&["/lib/libcuda.so.1 (deleted)"]), (true, false));
     }
 
     #[test]

@@ -169,7 +169,9 @@ impl Followed {
     }
 
     fn now(&self) -> Option<ProcessNow> {
-        let recording = self.live.as_ref()?.tables();
+        let live = self.live.as_ref()?;
+        let recording = live.tables();
+        let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
         let (calls, launches) = recording.calls_and_launches();
@@ -197,10 +199,7 @@ impl Followed {
             hang,
             revoked: self.summary.newest.as_ref().map(|summary| summary.revoked.clone()).unwrap_or_default(),
             looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
-            lost_records: self.live.as_ref().map_or(0, |live| {
-                let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
-                lost.into_iter().fold(0, u64::saturating_add)
-            }),
+            lost_records: lost.into_iter().fold(0, u64::saturating_add),
         })
     }
 

@@ -116,7 +116,6 @@ impl<'a> Objects<'a> {
         format!("library_{owner:x}")
     }
 
-    /// The lines that make everything.
     pub fn text(&self) -> String {
         let mut text = "CUdevice device;\nCK(cuInit(0));\nCK(cuDeviceGet(&device, 0));\n".to_owned();
         let _ = writeln!(text, "CUcontext context[{}];", self.contexts.len().max(1));
@@ -174,38 +173,31 @@ impl<'a> Objects<'a> {
         let unused = self.libraries.keys().filter(|owner| self.kernels.iter().all(|kernel| kernel.owner != **owner));
         let first = self.contexts.first().copied().unwrap_or(0);
         let owners: BTreeSet<_> = of_kernels.chain(unused.map(|owner| (first, *owner, false))).collect();
-        for (context, owner, local) in owners {
+        for key in owners {
+            let (context, owner, local) = key;
             self.enter(context, text);
-            let key = (context, owner, local);
             let of = self.kernels.iter().enumerate();
             let of = of.filter(|(_, kernel)| (kernel.context, kernel.owner, kernel.local) == key);
             let names: BTreeSet<_> = of.clone().map(|(_, kernel)| format!("\"{}\"", kernel.name)).collect();
             let names = if names.is_empty() { "\"other\"".to_owned() } else { Vec::from_iter(names).join(", ") };
             let in_context = self.libraries.get(&owner).filter(|_| !local);
-            let made = match in_context {
-                Some(in_context) => {
-                    let name = Self::library(owner);
-                    let _ = writeln!(text, "const CUlibrary {name} = library({{{names}}}, {in_context});");
-                    // A library none of whose kernels is loaded is unloaded at once.
-                    if *in_context && of.clone().next().is_none() {
-                        let _ = writeln!(text, "kernel({name}, {names}, true);");
-                    }
-                    name
-                }
-                None => {
-                    let name = format!("module_{owner:x}{}", if local { "_local" } else { "" });
-                    let bytes = if local { LOCAL_BYTES } else { "0" };
-                    let _ = writeln!(text, "const CUmodule {name} = module({{{names}}}, {bytes});");
-                    name
-                }
+            let (made, make) = match in_context {
+                Some(in_context) => (Self::library(owner), format!("library({{{names}}}, {in_context})")),
+                None if local => (format!("module_{owner:x}_local"), format!("module({{{names}}}, {LOCAL_BYTES})")),
+                None => (format!("module_{owner:x}"), format!("module({{{names}}}, 0)")),
             };
-            for (at, kernel) in of {
+            let kind = if in_context.is_some() { "CUlibrary" } else { "CUmodule" };
+            let _ = writeln!(text, "const {kind} {made} = {make};");
+            // A library none of whose kernels is loaded is unloaded at once.
+            if in_context == Some(&true) && of.clone().next().is_none() {
+                let _ = writeln!(text, "kernel({made}, {names}, true);");
+            }
+            for (at, Kernel { number, name, .. }) in of {
                 let make = match in_context {
                     Some(in_context) => {
-                        let loaded = *in_context && !self.cold.contains(&kernel.number);
-                        format!("kernel({made}, \"{}\", {loaded})", kernel.name)
+                        format!("kernel({made}, \"{name}\", {})", *in_context && !self.cold.contains(number))
                     }
-                    None => format!("function({made}, \"{}\")", kernel.name),
+                    None => format!("function({made}, \"{name}\")"),
                 };
                 let _ = writeln!(text, "const CUfunction kernel_{at} = {make};");
             }

@@ -16,7 +16,6 @@ use super::text;
 use crate::judge::{by_cause, compare, gist, hangs, passed, suspected, Ranks, SameHang, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
-use std::fmt::Display;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -243,7 +242,6 @@ fn hazards(page: &mut Markup, seen: &Seen<'_>) {
 fn processes(page: &mut Markup, seen: &Seen<'_>) {
     let columns = "rank, process, program, machine, state, how it ended, cause, launches, hazards, folder";
     let columns: Vec<_> = columns.split(", ").collect();
-    let columns: Vec<_> = columns.iter().map(|column| column as &dyn Display).collect();
     page.table("Table of the processes", "table", "The processes of the run, the worst first", &columns);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
         let cause = process.stood.as_ref().and_then(|stood| gist(stood.report())).unwrap_or_default();

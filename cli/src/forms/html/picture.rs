@@ -233,7 +233,7 @@ fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Lin
         [title, one, two].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     };
     page.open("details", &[]).say("summary", "The picture as a table");
-    page.table("Table of the wait", "table", "Who waits for whom", &[&"who", &"waits for", &"how"]);
+    page.table("Table of the wait", "table", "Who waits for whom", &["who", "waits for", "how"]);
     for link in links {
         page.row(&[&short(&words(&link.from), 300), &short(&words(&link.to), 300), &link.how]);
     }

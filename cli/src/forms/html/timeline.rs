@@ -6,7 +6,6 @@ use super::kinds::What;
 use super::markup::{short, Attribute, Markup};
 use super::moments::{Lane, Moments, Slice, MOST_PROCESSES, MOST_SLICES};
 use crate::words::Took;
-use std::fmt::Display;
 
 const WIDTH: i64 = 1200;
 const LEFT: i64 = 200;
@@ -91,21 +90,10 @@ fn legend(page: &mut Markup, moments: &Moments) {
     page.open(r#"ul class="legend""#, &[]);
     for what in What::all() {
         if moments.lanes.iter().flat_map(|lane| &lane.slices).any(|slice| slice.what == what) {
-            page.key(what.class(), place(what)).close().text(what.words()).close();
+            page.key(what.class(), what.place()).close().text(what.words()).close();
         }
     }
     page.close();
-}
-
-/// Where in its lane a slice lies, and how high it is: what matters is not shown by its colour alone.
-const fn place(what: What) -> (i64, i64) {
-    match what {
-        What::Blocked | What::Load | What::Preload => (2, 20),
-        What::Hazard => (1, 22),
-        What::Communication | What::InFlight => (4, 16),
-        What::Submission | What::Memory => (6, 12),
-        What::Wait | What::Other => (8, 8),
-    }
 }
 
 /// From time to place, in what is shown at first. Times are nanoseconds since time 0.
@@ -143,7 +131,7 @@ impl Scale {
     fn slice(&self, page: &mut Markup, slice: &Slice, y: i64, number: usize) {
         let (left, right) = self.place(slice).unwrap_or((LEFT * 10, LEFT * 10));
         let wide = if self.place(slice).is_some() { (right - left).max(LEAST) } else { 0 };
-        let (top, high) = place(slice.what);
+        let (top, high) = slice.what.place();
         let end = slice.end.map(|end| self.at(end).to_string()).unwrap_or_default();
         let attributes: [Attribute<'_>; 9] = [
             ("class", &slice.what.class()),
@@ -160,7 +148,7 @@ impl Scale {
     }
 
     fn labels(&self, page: &mut Markup, lane: &Lane, y: i64) {
-        for slice in lane.slices.iter().filter(|slice| place(slice.what).1 >= 12) {
+        for slice in lane.slices.iter().filter(|slice| slice.what.place().1 >= 12) {
             let wide = self.place(slice).filter(|(left, right)| right - left >= ROOM * 10);
             let Some((left, right)) = wide else { continue };
             let letters = usize::try_from((right - left) / 10 / LETTER - 1).unwrap_or(0);
@@ -215,7 +203,7 @@ fn since_zero(at: i128) -> String {
 fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
     page.open("details", &[]).say("summary", "The timeline as a table");
     let caption = format!("What was done, by thread and stream; time 0 is {}", moments.window.zero_is);
-    let columns: [&dyn Display; 5] = [&"where", &"when", &"how long", &"kind", &"what"];
+    let columns = ["where", "when", "how long", "kind", "what"];
     page.table("Events of the timeline", r#"table id="events""#, caption, &columns);
     for lane in &moments.lanes {
         for slice in &lane.slices {

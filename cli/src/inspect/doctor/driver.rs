@@ -20,6 +20,8 @@ const HIDDEN: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 ];
 
+const INSTALL_AGAIN: &str = "install the driver again, or mend the file's permissions";
+
 struct Feature {
     needs: &'static [&'static str],
     since: &'static str,
@@ -101,24 +103,10 @@ pub(super) fn look(
     linked: Option<PathBuf>,
     found: &mut Findings,
 ) -> Option<Driver> {
-    let path = match linked.map_or_else(|| preloaded.file(NAME), Ok) {
-        Ok(path) => path,
-        Err(why) => {
-            none(machine, why, found);
-            return None;
-        }
-    };
+    let path = linked.map_or_else(|| preloaded.file(NAME), Ok).map_err(|why| none(machine, why, found)).ok()?;
     let file = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let elf = match Elf::read(&file) {
-        Ok(elf) => elf,
-        Err(error) => {
-            found.problem(
-                format!("{} {error}", file.display()),
-                "install the driver again, or mend the file's permissions",
-            );
-            return None;
-        }
-    };
+    let mut unreadable = |error| found.problem(format!("{} {error}", file.display()), INSTALL_AGAIN);
+    let elf = Elf::read(&file).map_err(&mut unreadable).ok()?;
     let driver =
         Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: release_of_file(&file), file, elf };
     if is_stub(&driver.file) || is_stub(&path) {
@@ -149,7 +137,7 @@ pub(super) fn look(
 fn none(machine: &Machine, why: &str, found: &mut Findings) {
     if !why.starts_with(ABSENT) {
         let what = format!("{NAME} cannot be loaded: {why}");
-        return found.problem(what, "install the driver again, or mend the file's permissions");
+        return found.problem(what, INSTALL_AGAIN);
     }
     let hidden = HIDDEN.iter().map(|folder| machine.at(folder)).find(|folder| folder.join(NAME).exists());
     let (what, todo) = match &hidden.as_ref().map(|folder| folder.display()) {

@@ -12,15 +12,12 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     let asked_for = settings.out.is_some();
-    let folder = match &settings.out {
-        Some(template) => wanted(machine, template),
-        None => Ok(private(machine, found)),
-    };
-    let folder = match folder {
-        Ok(folder) => folder,
+    let wanted = settings.out.as_ref().map(|template| wanted(machine, template)).transpose();
+    let folder = match wanted {
+        Ok(wanted) => wanted.unwrap_or_else(|| private(machine, found)),
         Err(error) => {
-            return found
-                .problem(format!("LAZYGUARD_OUT cannot be used: {error}"), "set LAZYGUARD_OUT to an absolute path");
+            let what = format!("LAZYGUARD_OUT cannot be used: {error}");
+            return found.problem(what, "set LAZYGUARD_OUT to an absolute path");
         }
     };
     let base = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
@@ -83,11 +80,8 @@ fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Find
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
     let system = FileSystem { kind: about.f_type as u64, room };
     let limit = getrlimit(Resource::Fsize).current.filter(|&limit| limit < bytes);
-    let suits = match limit {
-        Some(limit) => Err(format!("files may not be larger than {limit} bytes (ulimit -f)")),
-        None => system.suits(asked_for, bytes),
-    };
-    match suits {
+    let limited = |limit| Err(format!("files may not be larger than {limit} bytes (ulimit -f)"));
+    match limit.map_or_else(|| system.suits(asked_for, bytes), limited) {
         Ok(()) => found.ok(format!("the recording ({} MiB) is a file there; {} MiB are free", bytes >> 20, room >> 20),
         ),
         Err(why) => found.note(format!(
