@@ -25,13 +25,10 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
 }
 
 pub(super) fn process_or_folder(text: &str) -> Result<PathBuf, String> {
-    match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
-        true => Ok(PathBuf::from(text)),
-        false => {
-            Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
-                .to_owned())
-        }
-    }
+    const NEITHER: &str =
+        "neither a process nor a folder; dump asks a process that runs, by its number or by its run folder";
+    let is_one = text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists();
+    is_one.then(|| PathBuf::from(text)).ok_or_else(|| NEITHER.to_owned())
 }
 
 /// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.

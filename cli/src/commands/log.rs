@@ -126,7 +126,7 @@ impl<'a> Filter<'a> {
             event == event_of_record(record.kind, class) || record.kind.is_call() && event == class.event()
         };
         let is_thread = || self.thread == Some(entry.thread) || self.named.contains(&entry.thread_number);
-        let mut has_name = |text: &str| names.function_of(record).is_some_and(|name| name.contains(text));
+        let has_name = |text: &str| names.function_of(record).is_some_and(|name| name.contains(text));
         asked.since.is_none_or(|since| record.entered >= since)
             && asked.until.is_none_or(|until| record.entered <= until)
             && self.lane.is_none_or(|lane| lane == entry.lane)
@@ -135,6 +135,6 @@ impl<'a> Filter<'a> {
             && (asked.thread.is_none() || is_thread())
             && asked.event.as_deref().is_none_or(of_event)
             && asked.call.as_deref().is_none_or(|call| record.entry_point.symbol().contains(call))
-            && asked.function.as_deref().is_none_or(|text| has_name(text))
+            && asked.function.as_deref().is_none_or(has_name)
     }
 }

@@ -132,10 +132,7 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
 fn status(folder: &Path) -> &'static str {
     let runs = process_of(folder).and_then(|process| Status::of(process).started());
     let recorded = started_by_header(&folder.join(RECORDING)).ok();
-    match recorded.is_some() && runs == recorded {
-        true => ", which still runs",
-        false => "",
-    }
+    [", which still runs", ""][usize::from(recorded.is_none() || runs != recorded)]
 }
 
 fn runs_in(folder: &Path) -> Vec<Left> {

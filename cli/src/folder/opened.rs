@@ -179,10 +179,7 @@ impl Opened {
 
     pub fn callers(&self) -> Symbolizer {
         let callers = Symbolizer::new(&self.recording.strings().files, self.recording.facts().armed_unix_nanos);
-        match self.live_process() {
-            Some(process) => callers.and_process(process),
-            None => callers,
-        }
+        self.live_process().into_iter().fold(callers, Symbolizer::and_process)
     }
 
     /// Goes through all records, and the calls in progress among them, in the order in which they were entered.

@@ -206,7 +206,10 @@ impl Recorded {
     }
 
     pub(crate) fn unwatched(&self) -> Vec<String> {
-        (self.diagnosis.status == Status::Well).then(|| self.snapshot.unwatched()).unwrap_or_default()
+        match self.diagnosis.status {
+            Status::Well => self.snapshot.unwatched(),
+            _ => Vec::new(),
+        }
     }
 
     /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.

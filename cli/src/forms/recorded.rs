@@ -100,12 +100,10 @@ impl Recorded {
         for entry in &newest[passed..] {
             printer.print_after("  ", entry)?;
         }
-        match (passed, newest.is_empty()) {
-            (_, true) => write_line!(out, "  there is none"),
-            (0, _) => Ok(()),
-            (passed, _) => {
-                write_line!(out, "  and {}, whose last records are older", counted(passed as u64, "more thread"))
-            }
+        match passed {
+            _ if newest.is_empty() => write_line!(out, "  there is none"),
+            0 => Ok(()),
+            _ => write_line!(out, "  and {}, whose last records are older", counted(passed as u64, "more thread")),
         }
     }
 

@@ -74,9 +74,9 @@ fn met_by(all: &[MetByProcess]) -> String {
 }
 
 fn none_or_counted(count: usize, noun: &str) -> String {
-    match count == 0 {
-        true => format!("no {noun}"),
-        false => counted(count as u64, noun),
+    match count {
+        0 => format!("no {noun}"),
+        _ => counted(count as u64, noun),
     }
 }
 

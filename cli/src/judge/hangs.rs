@@ -115,10 +115,7 @@ impl HangSeen<'_> {
 
     /// Lines of its report; one that is suspected is called that.
     pub fn as_called(&self, lines: Vec<String>) -> Vec<String> {
-        match &self.process.stood {
-            Some(stood) => stood.as_called(lines),
-            None => lines,
-        }
+        self.process.stood.iter().fold(lines, |lines, stood| stood.as_called(lines))
     }
 
     /// Identifies a hang from run to run: the code, the operation that does not end, and the blocked call.

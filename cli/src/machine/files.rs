@@ -178,8 +178,7 @@ pub(crate) fn json_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<
 
 fn at_most(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > most {
+    match file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
         true => Err(io::Error::other(format!("it is larger than {} MiB", most >> 20))),
         false => Ok(bytes),
     }

@@ -209,18 +209,10 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
 }
 
 fn named(bits: u64) -> Vec<String> {
-    const NAMES: [&str; 9] = [
-        "idle",
-        "application clocks",
-        "power cap",
-        "hardware slowdown",
-        "sync boost",
-        "software thermal slowdown",
-        "hardware thermal slowdown",
-        "power brake",
-        "display clocks",
-    ];
-    (0..).zip(NAMES).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
+    const NAMES: &str =
+        "idle, application clocks, power cap, hardware slowdown, sync boost, software thermal slowdown, \
+                         hardware thermal slowdown, power brake, display clocks";
+    (0..).zip(NAMES.split(", ")).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -322,9 +322,8 @@ impl Supervisor<'_> {
         }
         self.unseen_looked_at = Instant::now();
         for process in self.unseen.look(&self.tree.processes(), self.root.text(), &self.places) {
-            self.say(format!(
-                "{process} could make no folder that this run reads: a hang or a hazard in it is not seen"
-            ));
+            let what = "could make no folder that this run reads: a hang or a hazard in it is not seen";
+            self.say(format!("{process} {what}"));
         }
     }
 

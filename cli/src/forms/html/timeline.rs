@@ -29,10 +29,8 @@ pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     legend(page, moments);
     tools(page);
     let label = "Timeline. The table below it says the same.";
-    page.open(
-        r#"div class="scroll" id="lanes" tabindex="0" role="group" aria-describedby="keys""#,
-        &[("aria-label", &label)],
-    );
+    let lanes = r#"div class="scroll" id="lanes" tabindex="0" role="group" aria-describedby="keys""#;
+    page.open(lanes, &[("aria-label", &label)]);
     let scale = Scale::of(moments);
     let attributes: [Attribute<'_>; 7] = [
         ("viewBox", &format!("0 0 {WIDTH} {height}")),
@@ -79,11 +77,8 @@ fn tools(page: &mut Markup) {
     ] {
         page.element(r#"button type="button""#, &[("data-do", &id), ("aria-label", &label)], &text);
     }
-    page.say(
-        r#"span id="keys" class="hint""#,
-        "Keys in the timeline: + and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.",
-    );
-    page.close();
+    let keys = "+ and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.";
+    page.say(r#"span id="keys" class="hint""#, format!("Keys in the timeline: {keys}")).close();
 }
 
 fn legend(page: &mut Markup, moments: &Moments) {

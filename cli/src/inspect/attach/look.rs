@@ -169,8 +169,8 @@ impl<'a> Looker<'a> {
         }
         let pointer = |frame: &FrameSeen| walked.frames.iter().find(|place| place.address() == frame.address);
         let pointers = stack.frames.iter().map(|frame| pointer(frame).map_or(0, Registers::stack)).collect();
-        let state = if letter == Some('T') { Some("stopped".to_owned()) } else { state };
-        let state = state.unwrap_or_else(|| "unknown".to_owned());
+        let stopped = (letter == Some('T')).then(|| "stopped".to_owned());
+        let state = stopped.or(state).unwrap_or_else(|| "unknown".to_owned());
         let (is_whole, StackSeen { frames, notes, .. }) = (walked.is_whole, stack);
         let seen = ThreadSeen { thread, name, state, was_stopped, is_whole, frames, notes, ..ThreadSeen::default() };
         Some(Look { seen, pointers })

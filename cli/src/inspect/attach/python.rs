@@ -201,6 +201,10 @@ impl<M: Memory> Reader<'_, M> {
         self.memory.word(at.checked_add(offset)?)
     }
 
+    fn int(&self, at: u64, offset: u64) -> Option<i32> {
+        self.memory.array(at.checked_add(offset)?).map(i32::from_le_bytes)
+    }
+
     fn pointer(&self, at: u64, offset: u64) -> Option<u64> {
         self.word(at, offset).filter(|pointer| *pointer != 0)
     }
@@ -256,15 +260,13 @@ impl<M: Memory> Reader<'_, M> {
         let layout = &self.layout;
         // From 3.14 on the lowest bits of the pointer say how it is counted.
         let code = self.pointer(at, layout.code)? & !7;
-        let (file, function) =
-            (self.text(self.pointer(code, layout.file)?)?, self.text(self.pointer(code, layout.name)?)?);
-        let first: [u8; 4] = self.memory.array(code.checked_add(layout.first_line)?)?;
-        let first = i64::from(i32::from_le_bytes(first));
+        let text = |offset| self.text(self.pointer(code, offset)?);
+        let (file, function) = (text(layout.file)?, text(layout.name)?);
+        let first = i64::from(self.int(code, layout.first_line)?);
         let table = self.pointer(code, layout.lines).and_then(|table| self.bytes(table)).unwrap_or_default();
         let line = match layout.position {
             Number(field, unit) => {
-                let number: [u8; 4] = self.memory.array(at.checked_add(field)?)?;
-                let offset = i64::from(i32::from_le_bytes(number)) * i64::from(unit);
+                let offset = i64::from(self.int(at, field)?) * i64::from(unit);
                 let in_table = if unit == 1 { line_in_notab } else { line_in_ranges };
                 in_table(&table, first, offset)
             }
@@ -287,9 +289,8 @@ impl<M: Memory> Reader<'_, M> {
         const LENGTH: u64 = 16;
         const STATE: u64 = 32;
         let length = self.word(object, LENGTH)?.min(MOST_TEXT) as usize;
-        let state: [u8; 4] = self.memory.array(object.checked_add(STATE)?)?;
         // Two bits say whether it is interned, three the size of a letter, one each that the letters follow, and that all are ASCII.
-        let state = u32::from_le_bytes(state);
+        let state = self.int(object, STATE)?;
         let (size, is_compact, is_ascii) = ((state >> 2 & 7) as usize, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
         if !is_compact || !matches!(size, 1 | 2 | 4) {
             return None;

@@ -110,11 +110,9 @@ pub(super) fn look(
     let driver =
         Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: release_of_file(&file), file, elf };
     if is_stub(&driver.file) || is_stub(&path) {
+        let what = "a stub to link against, and no driver: a program that loads it gets CUDA_ERROR_STUB_LIBRARY";
         found.obstacle(
-            format!(
-                "{} is a stub to link against, and no driver: a program that loads it gets CUDA_ERROR_STUB_LIBRARY",
-                path.display()
-            ),
+            format!("{} is {what}", path.display()),
             "take the folder of stubs out of LD_LIBRARY_PATH and of the linker's configuration",
         );
         return None;
@@ -222,11 +220,9 @@ fn features(driver: &Driver, found: &mut Findings) {
     }
     let newer = newer_than_this_build(&driver.elf);
     if !newer.is_empty() {
+        let what = "these are newer versions of functions than this build knows, and pass untouched";
         found.note(
-            format!(
-                "these are newer versions of functions than this build knows, and pass untouched: {}",
-                newer.join(", ")
-            ),
+            format!("{what}: {}", newer.join(", ")),
             "take a newer LazyGuard if a program uses them (`asked of the driver and not followed` in its summary)",
         );
     }

@@ -161,11 +161,9 @@ pub(super) fn bears(
         return false;
     }
     if let Some(loader) = program.other_loader() {
+        let loader = loader.display();
         found.problem(
-            format!(
-                "{name} is loaded by {}, and the guard's library, like CUDA itself, needs glibc's",
-                loader.display()
-            ),
+            format!("{name} is loaded by {loader}, and the guard's library, like CUDA itself, needs glibc's"),
             "build it for glibc, or run it in an image with glibc (not Alpine)",
         );
         return false;

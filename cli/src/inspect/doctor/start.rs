@@ -147,11 +147,7 @@ fn answer(said: &str) -> Option<Answer> {
 
 fn devices(names: &[String]) -> String {
     let kinds = grouped(names, |name| *name).into_iter().map(|(name, same)| format!("{} x {name}", same.len()));
-    let kinds: Vec<_> = kinds.collect();
-    match kinds.is_empty() {
-        true => "no device".to_owned(),
-        false => kinds.join(", "),
-    }
+    kinds.reduce(|all, kind| all + ", " + &kind).unwrap_or_else(|| "no device".to_owned())
 }
 
 /// The child: starts the driver, and prints the results. An unknown result code kills the child at most.

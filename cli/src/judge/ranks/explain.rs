@@ -190,12 +190,10 @@ impl Job<'_> {
             self.order.iter().enumerate().flat_map(|(at, a)| self.order[at + 1..].iter().map(move |b| (*a, *b)));
         let (one, other, first, second) = pairs.filter_map(|pair| self.crossed_in(pair, stuck)).min()?;
         let say = |(id, number): (u64, u32)| format!("collective {number} of {}", self.named(id).in_words());
-        let sentence = format!(
-            "rank {one} has called {} before {}, and rank {other} the other way round: on one stream each waits for the other.",
-            say(first),
-            say(second)
-        );
-        let different = vec![self.odd(one, first.0, Some(say(first))), self.odd(other, second.0, Some(say(second)))];
+        let (a, b) = (say(first), say(second));
+        let why = "on one stream each waits for the other.";
+        let sentence = format!("rank {one} has called {a} before {b}, and rank {other} the other way round: {why}");
+        let different = vec![self.odd(one, first.0, Some(a)), self.odd(other, second.0, Some(b))];
         Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
     }
 

@@ -124,10 +124,8 @@ pub fn wait(ranks: usize) -> &'static str {
 }
 
 pub fn waits_in_it(joined: &[u64]) -> String {
-    match joined {
-        [] => String::new(),
-        _ => format!("; {} {} in it", ranks_in_words(joined.to_vec()), wait(joined.len())),
-    }
+    let words = || format!("; {} {} in it", ranks_in_words(joined.to_vec()), wait(joined.len()));
+    (!joined.is_empty()).then(words).unwrap_or_default()
 }
 
 /// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.` The end says what the others do.
