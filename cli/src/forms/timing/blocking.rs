@@ -1,7 +1,7 @@
 //! The asynchronous calls that blocked the host, for a person.
 
 use super::cold_start::write_missing;
-use super::{bar, share};
+use super::table::{bar, share};
 use crate::judge::timing::{Blocking, Decade, Group};
 use crate::words::{write_line, Output, Took};
 use lazyguard_core::api::counted;

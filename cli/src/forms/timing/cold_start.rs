@@ -1,6 +1,6 @@
 //! The summary of a start, for a person.
 
-use super::{bar, share};
+use super::table::{bar, share};
 use crate::judge::timing::{ColdStart, FirstUse, Missing, Part, Sum};
 use crate::words::{size, write_line, Output, Took};
 use lazyguard_core::api::counted;
