@@ -211,7 +211,7 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
 fn named(bits: u64) -> Vec<String> {
     const NAMES: &str =
         "idle, application clocks, power cap, hardware slowdown, sync boost, software thermal slowdown, \
-                         hardware thermal slowdown, power brake, display clocks";
+         hardware thermal slowdown, power brake, display clocks";
     (0..).zip(NAMES.split(", ")).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
 }
 
