@@ -59,13 +59,11 @@ impl Copier<'_, '_> {
     fn copy_all(&mut self, folder: &Path, out: &Path) -> Result<(), Failure> {
         let mut problems = Vec::new();
         let folders = process_folders(folder, &mut problems, |_| true);
-        let opened: Vec<_> = folders
-            .iter()
-            .filter_map(|folder| {
-                let opened = Run::find(folder).and_then(|run| run.must_open());
-                opened.map_err(|failure| problems.push(failure.to_string())).ok()
-            })
-            .collect();
+        let open = |folder: &PathBuf| {
+            let opened = Run::find(folder).and_then(|run| run.must_open());
+            opened.map_err(|failure| problems.push(failure.to_string())).ok()
+        };
+        let opened: Vec<_> = folders.iter().filter_map(open).collect();
         if opened.is_empty() {
             problems.iter().for_each(say);
             return Err(Failure::Input(format!("{}: holds no recording that can be read", folder.display())));

@@ -71,13 +71,9 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
         write_line!(out, "{} kept: {why}", counted(count, "folder"))?;
     }
     out.flush()?;
-    match failed.split_last() {
-        None => Ok(ExitCode::SUCCESS),
-        Some((last, others)) => {
-            others.iter().for_each(crate::words::output::say);
-            Err(Failure::Input(last.clone()))
-        }
-    }
+    let last = failed.pop();
+    failed.iter().for_each(crate::words::output::say);
+    last.map_or(Ok(ExitCode::SUCCESS), |last| Err(Failure::Input(last)))
 }
 
 fn remove(left: &Left, dry_run: bool, mut entries: usize) -> std::io::Result<u64> {

@@ -25,32 +25,23 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
 }
 
 pub(super) fn process_or_folder(text: &str) -> Result<PathBuf, String> {
-    match text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists() {
-        true => Ok(PathBuf::from(text)),
-        false => {
-            Err("neither a process nor a folder; dump asks a process that runs, by its number or by its run folder"
-                .to_owned())
-        }
-    }
+    const NEITHER: &str =
+        "neither a process nor a folder; dump asks a process that runs, by its number or by its run folder";
+    let is_one = text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists();
+    is_one.then(|| PathBuf::from(text)).ok_or_else(|| NEITHER.to_owned())
 }
 
 /// The process, from its number or its run folder. As in the other commands, a name that is both is the folder.
 pub(super) fn process_meant(what: &Path) -> Result<u32, Failure> {
-    let shown = what.display();
     if let (false, Some(process)) = (what.exists(), what.to_str().and_then(|text| text.parse().ok())) {
         return Ok(process);
     }
     let Some(opened) = one_process(what)?.open()? else {
-        return Err(Failure::Input(format!(
-            "{shown}: holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder \
-             holds is printed by lazyguard report {shown}"
-        )));
+        let why = "holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder holds is";
+        return Err(Failure::at(what, format!("{why} printed by lazyguard report {}", what.display())));
     };
-    opened.live_process().ok_or_else(|| {
-        Failure::Input(format!(
-            "{shown}: its process ({}) does not run here any more and cannot be asked; what it left can be read: lazyguard report \
-             {shown}",
-            opened.recording.facts().process
-        ))
-    })
+    let process = opened.recording.facts().process;
+    let why = "does not run here any more and cannot be asked; what it left can be read";
+    let gone = || Failure::at(what, format!("its process ({process}) {why}: lazyguard report {}", what.display()));
+    opened.live_process().ok_or_else(gone)
 }

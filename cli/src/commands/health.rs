@@ -25,6 +25,8 @@ pub(crate) fn health(arguments: Arguments) -> Outcome {
     print(|out| Ok(write_line!(out, "{}", health.line)?)).map(|_| ExitCode::from(health.code))
 }
 
+const NOTHING_YET: &str = "no process has left anything there: none has initialised CUDA under the guard yet";
+
 #[derive(Debug, PartialEq, Eq)]
 struct Health {
     code: u8,
@@ -48,9 +50,7 @@ impl Health {
         let live: Vec<_> = processes.iter().filter(|process| process.life.is_there()).collect();
         if live.is_empty() {
             return unknown(match (processes, problems) {
-                ([], []) => {
-                    "no process has left anything there: none has initialised CUDA under the guard yet".to_owned()
-                }
+                ([], []) => NOTHING_YET.to_owned(),
                 ([], [why, ..]) => why.clone(),
                 ([one], _) => format!("{} {}", one.who(), one.end.as_deref().unwrap_or("is gone")),
                 (several, _) => format!("none of {} runs any more", counted(several.len() as u64, "process")),
@@ -68,15 +68,14 @@ impl Health {
         if let Some((process, first)) = runs.next() {
             line += &format!("; {}: {first}{}", process.who(), more(runs.count(), |others| others.to_string()));
         }
-        let revoked =
-            processes.iter().flat_map(|process| process.revoked.iter().map(move |revoked| (process, revoked)));
-        let mut revoked = revoked.map(|(process, revoked)| format!("; {}: {}", process.who(), revoked.in_short()));
-        line.extend(revoked.next().map(|first| first + &more(revoked.count(), |others| others.to_string())));
+        let mut revoked = processes.iter().flat_map(|process| process.revoked.iter().map(move |one| (process, one)));
+        if let Some((process, first)) = revoked.next() {
+            let more = more(revoked.count(), |others| others.to_string());
+            line += &format!("; {}: {}{more}", process.who(), first.in_short());
+        }
         let mut ends: BTreeMap<&str, usize> = BTreeMap::new();
-        processes
-            .iter()
-            .filter_map(|process| process.end.as_deref())
-            .for_each(|end| *ends.entry(end).or_default() += 1);
+        let all = processes.iter().filter_map(|process| process.end.as_deref());
+        all.for_each(|end| *ends.entry(end).or_default() += 1);
         ends.iter().for_each(|(end, count)| line += &format!("; {count} {end}"));
         Self { code: 0, line }
     }

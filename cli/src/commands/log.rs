@@ -84,9 +84,11 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     out.flush()?;
     match (seen, matched) {
         (0, _) => say("the recording holds no record"),
-        (seen, 0) => say(format_args!(
-            "none of the {seen} records that were looked at matches; without a filter, all are printed"
-        )),
+        (seen, 0) => {
+            say(format_args!(
+                "none of the {seen} records that were looked at matches; without a filter, all are printed"
+            ));
+        }
         _ => {}
     }
     opened.cut_short().map_or(Ok(ExitCode::SUCCESS), Err)
@@ -104,13 +106,13 @@ impl<'a> Filter<'a> {
     fn new(asked: &'a Arguments, opened: &Opened) -> Self {
         let name = asked.thread.as_deref();
         let threads = opened.recording.threads().iter();
+        let is_lane =
+            |lane: &Lane| asked.lane.as_ref().is_some_and(|asked| lane_name(*lane).replace('_', "-") == *asked);
         Self {
             asked,
             thread: name.and_then(|name| name.parse().ok()),
             named: threads.filter(|t| Some(t.name.as_str()) == name).map(|t| t.number).collect(),
-            lane: Lane::ALL
-                .into_iter()
-                .find(|lane| asked.lane.as_ref().is_some_and(|asked| lane_name(*lane).replace('_', "-") == *asked)),
+            lane: Lane::ALL.into_iter().find(is_lane),
             end: opened.recording.facts().last_seen,
         }
     }
@@ -120,21 +122,19 @@ impl<'a> Filter<'a> {
         let class = record.entry_point.class();
         let took = if record.returned == 0 { self.end.saturating_sub(record.entered) } else { record.took() };
         let asked = self.asked;
+        let of_event = |event: &str| {
+            event == event_of_record(record.kind, class) || record.kind.is_call() && event == class.event()
+        };
+        let is_thread = || self.thread == Some(entry.thread) || self.named.contains(&entry.thread_number);
+        let has_name = |text: &str| names.function_of(record).is_some_and(|name| name.contains(text));
         asked.since.is_none_or(|since| record.entered >= since)
             && asked.until.is_none_or(|until| record.entered <= until)
             && self.lane.is_none_or(|lane| lane == entry.lane)
             && asked.stream.is_none_or(|stream| record.stream == stream)
             && asked.slower_than.is_none_or(|least| took > least)
-            && (asked.thread.is_none()
-                || self.thread == Some(entry.thread)
-                || self.named.contains(&entry.thread_number))
-            && asked.event.as_deref().is_none_or(|event| {
-                event == event_of_record(record.kind, class) || record.kind.is_call() && event == class.event()
-            })
+            && (asked.thread.is_none() || is_thread())
+            && asked.event.as_deref().is_none_or(of_event)
             && asked.call.as_deref().is_none_or(|call| record.entry_point.symbol().contains(call))
-            && asked
-                .function
-                .as_deref()
-                .is_none_or(|text| names.function_of(record).is_some_and(|name| name.contains(text)))
+            && asked.function.as_deref().is_none_or(has_name)
     }
 }

@@ -40,13 +40,10 @@ pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
         written.map_err(|error| Failure::at(folder, error))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let about = match command {
-        None => all,
-        Some(name) => match all.find_subcommand(name) {
-            Some(found) => found.clone(),
-            None => return Err(Failure::Input(format!("there is no command {name:?}"))),
-        },
-    };
+    let about = command.map_or(Ok(&all), |name| {
+        all.find_subcommand(name).ok_or_else(|| Failure::Input(format!("there is no command {name:?}")))
+    });
+    let about = about?.clone();
     print(|out| Ok(Man::new(about).render(out.raw())?))
 }
 

@@ -38,20 +38,15 @@ fn otlp(_: &str) -> Result<String, String> {
 }
 
 fn interval(text: &str) -> Result<u64, String> {
-    let nanos = duration(text)?;
-    match nanos < 100_000_000 {
-        true => Err("at least 100ms".to_owned()),
-        false => Ok(nanos),
-    }
+    Some(duration(text)?).filter(|nanos| *nanos >= 100_000_000).ok_or_else(|| "at least 100ms".to_owned())
 }
 
 pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let Arguments { what, output, interval, .. } = arguments;
     let mut job = Job::new(what);
     if let Some(every) = interval {
-        let Some(path) = output else {
-            return Err(Failure::Usage("--interval needs a file that is written again: --output".to_owned()));
-        };
+        let usage = || Failure::Usage("--interval needs a file that is written again: --output".to_owned());
+        let path = output.ok_or_else(usage)?;
         let ends = Arc::new(AtomicBool::new(false));
         // The first process of a container is not ended by a signal that it has no action for.
         for signal in [SIGINT, SIGTERM] {

@@ -132,17 +132,16 @@ fn verify(folder: &Folder, out: &mut Output<'_>) -> Outcome {
     let mut damaged = folder.damaged.clone();
     let images = folder.images();
     for (id, path) in &images {
-        let content = read(path);
-        match (id, content) {
-            (Some(id), Ok(content)) if ImageId::of(&content) == *id => {}
-            (_, Err(error)) => damaged.push(format!("{}: {error}", path.display())),
-            _ => damaged.push(format!("{}: not the image of that name", path.display())),
+        match read(path).map(|content| ImageId::of(&content)) {
+            Ok(its) if *id == Some(its) => {}
+            Ok(_) => damaged.push(format!("{}: not the image of that name", path.display())),
+            Err(error) => damaged.push(format!("{}: {error}", path.display())),
         }
     }
     damaged.iter().for_each(say);
     let whole = folder.parts.len() + folder.damaged.len() + images.len() - damaged.len();
     write_line!(out, "{} whole, {} cannot be used", counted(whole, "file"), damaged.len())?;
-    Ok(if damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(ExitCode::from(u8::from(!damaged.is_empty())))
 }
 
 fn merge(folders: &[PathBuf], out: &mut Output<'_>) -> Outcome {

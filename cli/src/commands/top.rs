@@ -4,7 +4,7 @@
 //!
 //! Must not: stop or ask a process.
 
-use crate::folder::live::{Depth, Job};
+use crate::folder::live::{Depth, Job, ProcessNow};
 use crate::folder::{duration, guarded, proc_is_mounted};
 use crate::forms::top::screen::{Event, Screen};
 use crate::forms::top::table;
@@ -69,13 +69,10 @@ fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
+type Look<'a> = &'a mut dyn FnMut(&mut Job) -> Vec<ProcessNow>;
+
 /// The table as plain text. Launches a second need two looks.
-fn plain(
-    job: &mut Job,
-    look: &mut dyn FnMut(&mut Job) -> Vec<crate::folder::live::ProcessNow>,
-    interval: Duration,
-    again: bool,
-) -> Outcome {
+fn plain(job: &mut Job, look: Look<'_>, interval: Duration, again: bool) -> Outcome {
     look(job);
     loop {
         thread::sleep(interval);

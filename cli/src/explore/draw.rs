@@ -14,6 +14,7 @@
 use super::schedule::{CallName, Hold, Point, Points};
 use lazyguard_core::api::Class;
 use lazyguard_core::Nanos;
+use std::collections::BTreeSet;
 
 /// Numbers from a seed (SplitMix64).
 pub(super) struct Random(pub u64);
@@ -42,7 +43,6 @@ impl Random {
     }
 }
 
-/// A turn, priorities, or late calls of a rank.
 pub(super) fn draw(run: u64, ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let several = ranks.len() > 1;
     match run % 4 {
@@ -78,14 +78,11 @@ fn pairs(points: &Points) -> Vec<(u64, (&Point, &Point))> {
     let calls = &points.calls;
     let weights: Vec<_> = calls.iter().map(|point| weight(&point.call)).collect();
     let mut pairs = Vec::new();
-    let mut begun = Vec::new();
+    let mut begun = BTreeSet::new();
     for (n, early) in calls.iter().enumerate() {
-        if !begun.contains(&early.thread) {
-            begun.push(early.thread);
-        }
-        for (m, late) in
-            calls.iter().enumerate().skip(n + 1).filter(|(_, late)| late.thread != early.thread).take(MOST_LATER)
-        {
+        begun.insert(early.thread);
+        let later = calls.iter().enumerate().skip(n + 1).filter(|(_, late)| late.thread != early.thread);
+        for (m, late) in later.take(MOST_LATER) {
             // A thread that has not begun was perhaps begun by the other one, later.
             let factor = if begun.contains(&late.thread) { 8 } else { 1 };
             let weight = weights[n] * weights[m] * factor;
@@ -115,7 +112,6 @@ fn late(ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
     random.pick(&weighted).map(|point| hold(of, true, point, None, budget)).into_iter().collect()
 }
 
-/// See the module.
 fn priorities(points: &Points, several: bool, budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let threads = points.threads();
     let calls_of = |&thread: &u32| points.calls.iter().filter(move |point| point.thread == thread).collect();

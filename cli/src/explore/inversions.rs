@@ -15,7 +15,6 @@ use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An order that another timing inverts.
-#[derive(Debug)]
 pub(super) struct Inversion {
     /// As hazards have one.
     pub key: String,
@@ -25,13 +24,12 @@ pub(super) struct Inversion {
 impl Inversion {
     /// Whether a schedule has this rank's two threads in the other order.
     pub fn is_in(&self, holds: &[Hold]) -> bool {
-        let threads =
-            |hold: &Hold| (hold.call.thread().to_owned(), hold.until.as_ref().map(|call| call.thread().to_owned()));
-        holds.iter().any(|hold| threads(hold) == threads(&self.hold))
+        let until = |hold: &Hold| hold.until.as_ref().map(|call| call.thread().to_owned());
+        let is_it = |hold: &Hold| hold.call.thread() == self.hold.call.thread() && until(hold) == until(&self.hold);
+        holds.iter().any(is_it)
     }
 }
 
-/// An operation of a communicator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Operation {
     at: Nanos,
@@ -49,7 +47,6 @@ struct Seen {
     ordered: BTreeSet<(u32, u32)>,
 }
 
-/// Those of a run, each once.
 pub(super) fn inversions(ranks: &[Points], budget: Nanos) -> Vec<Inversion> {
     let seen: Vec<_> = ranks.iter().map(|points| (points, see(points).unwrap_or_default())).collect();
     let has_both = |seen: &Seen, pair: [&Operation; 2]| {
@@ -70,7 +67,6 @@ pub(super) fn inversions(ranks: &[Points], budget: Nanos) -> Vec<Inversion> {
     found.into_values().collect()
 }
 
-/// The recording of a rank's process, if there is one that can be read.
 fn see(points: &Points) -> Option<Seen> {
     let opened = Run::find_quietly(&points.folder).and_then(|run| run.open()).ok()??;
     let (mut seen, mut recorded) = (Seen::default(), BTreeMap::new());
@@ -80,10 +76,9 @@ fn see(points: &Points) -> Option<Seen> {
             (Class::Collective | Class::PointToPoint, Payload::Communication(about))
                 if record.kind == Kind::Communication && about.number != 0 =>
             {
-                let (function, stream) = (record.entry_point.info().base(), record.stream);
+                let (function, at, stream) = (record.entry_point.info().base(), record.entered, record.stream);
                 let communicator = id_of(&opened, about.communicator);
-                let operation = Operation { at: record.entered, thread: entry.thread, function, communicator, stream };
-                seen.operations.push(operation);
+                seen.operations.push(Operation { at, thread: entry.thread, function, communicator, stream });
             }
             (Class::EventRecord, Payload::Event(event)) => drop(recorded.insert(event, record.stream)),
             (Class::StreamWaitEvent, Payload::Event(event)) => {
@@ -115,7 +110,6 @@ fn pairs(seen: &Seen) -> Vec<[&Operation; 2]> {
     all.filter_map(|(at, first)| Some([first, &seen.operations[at + 1 + next((at, first))?]])).collect()
 }
 
-/// The point at which a thread comes to the operation.
 fn call<'p>(points: &'p Points, operation: &Operation) -> Option<&'p Point> {
     let is_before = |point: &&Point| point.thread == operation.thread && point.at <= operation.at;
     points.calls.iter().rfind(is_before).filter(|point| point.call.function() == operation.function)

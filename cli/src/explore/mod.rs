@@ -76,14 +76,12 @@ struct Explorer {
     failed: Vec<String>,
 }
 
-/// The options of `lazyguard run` that bound a run.
 fn limits(threshold: Nanos, timeout: Option<Duration>) -> Vec<OsString> {
     let timeout = timeout.map(|time| ("--timeout", time.as_nanos()));
     let all = [("--hang-after", u128::from(threshold))].into_iter().chain(timeout);
     all.flat_map(|(flag, nanos)| [flag.into(), format!("{nanos}ns").into()]).collect()
 }
 
-/// A hang, and the schedule under which it arose.
 struct Found {
     schedule: Schedule,
     ran: Ran,
@@ -102,18 +100,9 @@ impl Explorer {
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
         let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
         let runner = Runner { root, options, program, caught: Caught::now(), interrupted: Cell::default() };
-        Ok(Self {
-            runner,
-            arguments,
-            seed,
-            since: Instant::now(),
-            hazards: BTreeMap::new(),
-            inversions: Vec::new(),
-            aims: Vec::new(),
-            progress: Progress::new(),
-            made: 0,
-            failed: Vec::new(),
-        })
+        let (hazards, inversions, aims, failed) = Default::default();
+        let (since, progress) = (Instant::now(), Progress::new());
+        Ok(Self { runner, arguments, seed, since, hazards, inversions, aims, progress, made: 0, failed })
     }
 
     /// A signal that has ended a run ends this command for its caller too.
@@ -141,30 +130,22 @@ impl Explorer {
             self.end();
             return Ok(bare.code);
         }
-        let threshold =
-            self.arguments.hang_after.map_or(LEAST_THRESHOLD.max(2 * bare.nanos), |time| time.as_nanos() as u64);
+        let asked = self.arguments.hang_after.map(|time| time.as_nanos() as u64);
+        let threshold = asked.unwrap_or(LEAST_THRESHOLD.max(2 * bare.nanos));
         let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
         self.runner.options.extend(limits(threshold, Some(timeout)));
         self.inversions = inversions(&bare.ranks, bare.nanos);
-        for inversion in &self.inversions {
-            self.hazards.insert(inversion.key.clone(), false);
-            self.aims.push(vec![inversion.hold.clone()]);
-        }
+        self.hazards.extend(self.inversions.iter().map(|inversion| (inversion.key.clone(), false)));
+        self.aims.extend(self.inversions.iter().map(|inversion| vec![inversion.hold.clone()]));
         self.learn(&bare);
         if bare.ranks.iter().all(|points| points.calls.is_empty()) {
             say("no process made a call whose order may matter: there is nothing to explore");
         }
-        let found = self.search(&bare)?;
-        match found {
-            Some(found) => {
-                let small = self.made_small(found, &bare.ranks)?;
-                self.report(small)
-            }
-            None => self.nothing_found(),
-        }
+        let Some(found) = self.search(&bare)? else { return self.nothing_found() };
+        let small = self.made_small(found, &bare.ranks)?;
+        self.report(small)
     }
 
-    /// Whether another run may be made.
     fn goes_on(&self) -> bool {
         self.made < self.arguments.runs && self.since.elapsed() < self.arguments.within
     }
@@ -173,13 +154,9 @@ impl Explorer {
         while self.goes_on() && !bare.ranks.is_empty() {
             self.made += 1;
             let left = self.arguments.within.saturating_sub(self.since.elapsed()).as_secs();
-            self.progress.tell(format!(
-                "run {} of {}, seed {}, {}, {left} s left",
-                self.made,
-                self.arguments.runs,
-                self.seed,
-                counted(self.hazards.len() as u64, "hazard")
-            ));
+            let (run, runs, seed) = (self.made, self.arguments.runs, self.seed);
+            let hazards = counted(self.hazards.len() as u64, "hazard");
+            self.progress.tell(format!("run {run} of {runs}, seed {seed}, {hazards}, {left} s left"));
             let mut random = Random(self.seed.wrapping_mul(0x0001_0000_0001) ^ self.made);
             let aimed = if self.aims.is_empty() { None } else { Some(self.aims.remove(0)) };
             let holds = aimed.unwrap_or_else(|| draw(self.made, &bare.ranks, bare.nanos, &mut random));
@@ -194,11 +171,10 @@ impl Explorer {
                 0 => self.runner.forget(&name),
                 _ if self.failed.len() == MOST_FAILED => self.runner.forget(&name),
                 // Kept for the user: another order has made it fail.
-                code => self.failed.push(format!(
-                    "run {} ended with exit code {code}: {name}.output in {}",
-                    self.made,
-                    self.runner.root.display()
-                )),
+                code => {
+                    let (run, root) = (self.made, self.runner.root.display());
+                    self.failed.push(format!("run {run} ended with exit code {code}: {name}.output in {root}"));
+                }
             }
         }
         Ok(None)
@@ -257,7 +233,6 @@ impl Explorer {
         })
     }
 
-    /// Replays what was found, and says it.
     fn report(&mut self, found: Found) -> Result<u8, Failure> {
         let hang = found.ran.hung.clone().unwrap_or_default();
         for (key, provoked) in &mut self.hazards {
@@ -329,13 +304,11 @@ impl Explorer {
     }
 
     fn learned(&self) -> Explored {
-        let hazard =
-            |(key, provoked): (&String, &bool)| HazardExplored { key: key.clone(), explored: self.status(*provoked) };
-        let hazards = self.hazards.iter().map(hazard).collect();
+        let hazards = self.hazards.iter().map(|(key, provoked)| (key.clone(), self.status(*provoked)));
+        let hazards = hazards.map(|(key, explored)| HazardExplored { key, explored }).collect();
         Explored { runs: self.made, seed: self.seed, hazards, ..Explored::default() }
     }
 
-    /// The run that writes what the user asked for.
     fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
         let file = self.runner.root.join("explored.json");
         let text = serde_json::to_string(explored).unwrap_or_default();
@@ -357,7 +330,6 @@ impl Explorer {
         }
     }
 
-    /// The options of the last run, by which it writes what the user asked for.
     fn forms(&self) -> Vec<OsString> {
         let arguments = &self.arguments;
         let files = [
@@ -372,7 +344,6 @@ impl Explorer {
         all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
     }
 
-    /// Nothing was found.
     fn end(&self) {
         if self.arguments.out.is_none() && self.failed.is_empty() {
             // An empty folder does no harm.

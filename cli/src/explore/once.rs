@@ -17,7 +17,6 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What all runs have in common.
 pub(super) struct Runner {
     /// Where each run has its folder and its files.
     pub root: PathBuf,
@@ -29,7 +28,6 @@ pub(super) struct Runner {
     pub interrupted: Cell<Option<WaitStatus>>,
 }
 
-/// What a run came to.
 #[derive(Default)]
 pub(super) struct Ran {
     pub code: u8,
@@ -51,7 +49,6 @@ pub(super) struct HazardSeen {
 }
 
 impl Runner {
-    /// Where the schedule of a run lies.
     pub fn schedule(&self, name: &str) -> PathBuf {
         self.root.join(format!("{name}.schedule"))
     }
@@ -94,13 +91,11 @@ impl Runner {
         let text = files::read_text(written.unwrap_or(found)).unwrap_or_default();
         let mut ran = read(&serde_json::from_str(&text).unwrap_or_default());
         ran.code = code;
-        let all: Vec<Hung> =
-            files::read_text(&hung).ok().and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let all: Vec<Hung> = files::json_in(&self.root, &format!("{name}.hung")).unwrap_or_default();
         ran.hung = all.into_iter().next().filter(|_| code == exit_code::HANG);
         Ok(ran)
     }
 
-    /// Removes what a run has left.
     pub fn forget(&self, name: &str) {
         // What stays costs space until the root goes.
         let _ = fs::remove_dir_all(self.root.join(name));

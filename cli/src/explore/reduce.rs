@@ -15,14 +15,17 @@ pub(super) fn sharpen(
 ) -> Result<Vec<Hold>, Failure> {
     for n in 0..holds.len() {
         let first = holds[n].clone();
-        for call in later_calls(&first, bare) {
+        let comes_later = |held: &Point, point: &Point| point.thread == held.thread && point.at > held.at;
+        for call in calls_near(&first, bare, comes_later) {
             let until = first.until.clone().filter(|until| *until != call);
             if !hangs_with(&mut holds, n, Hold { call, until, ..first.clone() }, hangs)? {
                 break;
             }
         }
         let last = holds[n].clone();
-        for until in awaited(&first, hung) {
+        let came_meanwhile =
+            |held: &Point, point: &Point| point.thread != held.thread && (held.came..held.at).contains(&point.at);
+        for until in calls_near(&first, hung, came_meanwhile) {
             let is_known = last.until.as_ref() == Some(&until);
             if is_known || hangs_with(&mut holds, n, Hold { until: Some(until), ..last.clone() }, hangs)? {
                 break;
@@ -40,14 +43,10 @@ pub(super) fn reduce(
     let (mut holds, mut parts) = (all, 2);
     while holds.len() > 1 {
         let chunks: Vec<Vec<Hold>> = holds.chunks(holds.len().div_ceil(parts)).map(<[Hold]>::to_vec).collect();
-        let without =
-            |n: usize| chunks.iter().enumerate().filter(|(m, _)| *m != n).flat_map(|(_, c)| c.clone()).collect();
-        let rests: Vec<Vec<Hold>> =
-            if chunks.len() > 2 { (0..chunks.len()).map(without).collect() } else { Vec::new() };
+        let without = |n: usize| [&chunks[..n], &chunks[n + 1..]].concat().concat();
+        let rests = (0..chunks.len()).filter(|_| chunks.len() > 2).map(without);
         let mut smaller = None;
-        for (part, is_rest) in
-            chunks.into_iter().map(|part| (part, false)).chain(rests.into_iter().map(|rest| (rest, true)))
-        {
+        for (part, is_rest) in chunks.iter().cloned().map(|part| (part, false)).chain(rests.map(|rest| (rest, true))) {
             if hangs(&part)? {
                 smaller = Some((part, is_rest));
                 break;
@@ -78,23 +77,11 @@ fn hangs_with(
     Ok(hung)
 }
 
-/// The held call, in the calls of its process.
-fn held_in<'a>(hold: &'a Hold, run: &'a [Points]) -> Option<(&'a Points, &'a Point)> {
-    hold.of(run).find_map(|points| Some((points, points.find(&hold.call)?)))
-}
-
-/// What the held thread calls next.
-fn later_calls(hold: &Hold, bare: &[Points]) -> Vec<CallName> {
-    let Some((points, held)) = held_in(hold, bare) else { return Vec::new() };
-    let later = points.calls.iter().filter(|point| point.thread == held.thread && point.at > held.at);
-    later.map(|point| point.call.clone()).take(MOST_TRIES).collect()
-}
-
-/// What other threads called while it was held.
-fn awaited(hold: &Hold, hung: &[Points]) -> Vec<CallName> {
-    let Some((points, held)) = held_in(hold, hung) else { return Vec::new() };
-    let meanwhile = |point: &&Point| point.thread != held.thread && (held.came..held.at).contains(&point.at);
-    points.calls.iter().filter(meanwhile).map(|point| point.call.clone()).take(MOST_TRIES).collect()
+/// The first calls of the held call's process that are so, seen from that call.
+fn calls_near(hold: &Hold, run: &[Points], is_wanted: impl Fn(&Point, &Point) -> bool) -> Vec<CallName> {
+    let held = hold.of(run).find_map(|points| Some((points, points.find(&hold.call)?)));
+    let near = held.map(|(points, held)| points.calls.iter().filter(move |point| is_wanted(held, point)));
+    near.into_iter().flatten().map(|point| point.call.clone()).take(MOST_TRIES).collect()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 use crate::machine::files;
 use lazyguard_core::api::{Class, EntryPoint};
+use lazyguard_core::order::grouped;
 use lazyguard_core::run_folder::file::POINTS;
 use lazyguard_core::Nanos;
 use std::fmt;
@@ -38,7 +39,6 @@ impl fmt::Display for CallName {
     }
 }
 
-/// A call as a run made it.
 #[derive(Clone, Debug)]
 pub(super) struct Point {
     /// When its thread came to it, and when it went on.
@@ -50,7 +50,6 @@ pub(super) struct Point {
     pub held: bool,
 }
 
-/// The calls of one rank.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     pub rank: String,
@@ -73,13 +72,7 @@ impl Points {
 
     /// The threads, by their first call.
     pub fn threads(&self) -> Vec<u32> {
-        let mut threads = Vec::new();
-        for point in &self.calls {
-            if !threads.contains(&point.thread) {
-                threads.push(point.thread);
-            }
-        }
-        threads
+        grouped(&self.calls, |point| point.thread).into_iter().map(|(thread, _)| thread).collect()
     }
 }
 
@@ -87,13 +80,8 @@ fn point(line: &str) -> Option<Point> {
     let words: Vec<_> = line.split(' ').collect();
     let [at, thread, call, waited, held] = words[..] else { return None };
     let (at, waited): (Nanos, Nanos) = (at.parse().ok()?, waited.parse().ok()?);
-    Some(Point {
-        came: at.saturating_sub(waited),
-        at,
-        thread: thread.parse().ok()?,
-        call: CallName(call.to_owned()),
-        held: held != "-",
-    })
+    let (thread, call) = (thread.parse().ok()?, CallName(call.to_owned()));
+    Some(Point { came: at.saturating_sub(waited), at, thread, call, held: held != "-" })
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,12 +130,10 @@ impl Schedule {
         format!("budget {}\n{}", self.budget, self.holds.iter().map(line).collect::<String>())
     }
 
-    /// The orders that it makes, in a sentence's words.
     pub fn in_words(&self) -> String {
         self.holds.iter().map(Hold::to_string).collect::<Vec<_>>().join(", and ")
     }
 
-    /// The holds that a run of it has carried out.
     pub fn carried_out(&self, run: &[Points]) -> Vec<Hold> {
         let was_held = |hold: &&Hold| {
             hold.of(run).flat_map(|points| &points.calls).any(|point| point.held && point.call == hold.call)

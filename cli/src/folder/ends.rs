@@ -57,9 +57,8 @@ pub(crate) fn signal_in_words(signal: i32) -> String {
 pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
     let folder = folder.canonicalize().ok()?;
     // An unreadable mark is not reported: the process's folder may be intact.
-    let mark = files::open_in(folder.parent()?, MARK).and_then(files::all_of_short).ok()?;
-    let mark: Value = serde_json::from_slice(&mark).ok()?;
-    let ended: Vec<ProcessEnd> = serde_json::from_value(mark.get(KEY)?.clone()).ok()?;
+    let mut mark: Value = files::json_in(folder.parent()?, MARK)?;
+    let ended: Vec<ProcessEnd> = serde_json::from_value(mark.get_mut(KEY)?.take()).ok()?;
     let is_it = |end: &ProcessEnd| {
         let other = start_ticks.zip(end.start_ticks).is_some_and(|(own, its)| own != 0 && own != its);
         end.process == process && !other

@@ -38,13 +38,9 @@ fn read(file: File) -> Result<GpuCore, String> {
 }
 
 pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {
+    let title = "where the device stood when its core dump was taken:".to_owned();
     match core {
-        Ok(core) => {
-            let mut lines = vec!["where the device stood when its core dump was taken:".to_owned()];
-            lines.extend(core.lines());
-            lines.extend(said(core, hang));
-            lines
-        }
+        Ok(core) => [vec![title], core.lines(), said(core, hang)].concat(),
         Err(why) => vec![unreadable(why)],
     }
 }

@@ -2,8 +2,7 @@
 //!
 //! Must not: print to standard output, which a program may read.
 
-use crate::folder::process::{ask_as, exists, Status};
-use crate::folder::recording_header::{started_by_header, RECORDING};
+use crate::folder::process::{ask_as, exists, process_by_header, started_by_header, Status, RECORDING};
 use crate::machine::files;
 use crate::words::say;
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
@@ -107,11 +106,8 @@ pub(crate) fn by(process: u32) -> Result<Option<PathBuf>, String> {
             )),
         };
     };
-    say(format_args!(
-        "process {process}{} is gone; this is what it left in {}",
-        whose(newest.owner),
-        newest.path.display()
-    ));
+    let (of, path) = (whose(newest.owner), newest.path.display());
+    say(format_args!("process {process}{of} is gone; this is what it left in {path}"));
     for older in own {
         say(format_args!("an earlier process of this number{} left {}", whose(older.owner), older.path.display()));
     }
@@ -123,8 +119,7 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
     let Some(own) = Left::at(folder.to_owned(), 0) else { return };
     let others = runs_in(folder);
     let Some(newest) = others.first() else { return };
-    let whose =
-        process_of(folder).map(|process| format!("process {process}")).unwrap_or_else(|| "one process".to_owned());
+    let whose = process_of(folder).map_or_else(|| "one process".to_owned(), |process| format!("process {process}"));
     let count = if others.len() == 1 { String::new() } else { format!("; {} other runs are in it", others.len()) };
     let newer = if newest.since >= own.since { "newer" } else { "other" };
     say(format_args!(
@@ -137,30 +132,24 @@ pub(crate) fn say_what_else_is_in(folder: &Path) {
 fn status(folder: &Path) -> &'static str {
     let runs = process_of(folder).and_then(|process| Status::of(process).started());
     let recorded = started_by_header(&folder.join(RECORDING)).ok();
-    match recorded.is_some() && runs == recorded {
-        true => ", which still runs",
-        false => "",
-    }
+    [", which still runs", ""][usize::from(recorded.is_none() || runs != recorded)]
 }
 
 fn runs_in(folder: &Path) -> Vec<Left> {
     let named_by_process = |name: &str| name.split('-').all(|part| part.parse::<u32>().is_ok());
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<_> = entries
-        .filter(|entry| entry.file_name().to_str().is_some_and(named_by_process))
-        .filter_map(|entry| Left::at(entry.path(), 0))
-        .collect();
+    let named = entries.filter(|entry| entry.file_name().to_str().is_some_and(named_by_process));
+    let mut found: Vec<_> = named.filter_map(|entry| Left::at(entry.path(), 0)).collect();
     found.sort_by_key(|left| std::cmp::Reverse(left.since));
     found
 }
 
 fn process_of(folder: &Path) -> Option<u32> {
-    if let Ok(process) = crate::folder::recording_header::process_by_header(&folder.join(RECORDING)) {
-        return Some(process);
-    }
-    let summary = files::read_in(folder, "run.json").or_else(|_| files::read_in(folder, "hang.json")).ok()?;
-    let summary: Value = serde_json::from_slice(&summary).ok()?;
-    u32::try_from(summary["process"].as_u64()?).ok()
+    let by_form = || {
+        let form: Value = ["run.json", "hang.json"].into_iter().find_map(|name| files::json_in(folder, name))?;
+        u32::try_from(form["process"].as_u64()?).ok()
+    };
+    process_by_header(&folder.join(RECORDING)).ok().or_else(by_form)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, Recording, Source};
+use lazyguard_core::trace::read::{Entry, Recording, Source, ThreadSeen};
 use lazyguard_core::trace::ProcessState;
 use lazyguard_core::trace::{Kind, Lane, Record};
 use lazyguard_core::Nanos;
@@ -71,14 +71,8 @@ impl Opened {
     /// Why some records are missing, where the file has been truncated.
     pub fn cut_short(&self) -> Option<Failure> {
         let missing = self.recording.missing_bytes();
-        let why = || {
-            format!(
-                "{}: the file ends {} early, and what was there is lost",
-                self.path.display(),
-                counted(missing, "byte")
-            )
-        };
-        (missing > 0).then(|| Failure::Input(why()))
+        let why = || format!("the file ends {} early, and what was there is lost", counted(missing, "byte"));
+        (missing > 0).then(|| Failure::at(&self.path, why()))
     }
 
     pub fn live_process(&self) -> Option<u32> {
@@ -133,17 +127,15 @@ impl Opened {
     }
 
     pub fn calls_in_progress(&self) -> VecDeque<Entry> {
-        let threads = self.recording.threads().iter();
-        let mut calls: Vec<_> = threads
-            .filter_map(|thread| {
-                let record = thread.call_in_progress?;
-                let lane = match record.kind {
-                    Kind::Call | Kind::Queries => Lane::of(record.entry_point.class()),
-                    _ => Lane::RareEvents,
-                };
-                Some(Entry { thread_number: thread.number, thread: thread.thread, lane, number: 0, record })
-            })
-            .collect();
+        let call = |thread: &ThreadSeen| {
+            let record = thread.call_in_progress?;
+            let lane = match record.kind {
+                Kind::Call | Kind::Queries => Lane::of(record.entry_point.class()),
+                _ => Lane::RareEvents,
+            };
+            Some(Entry { thread_number: thread.number, thread: thread.thread, lane, number: 0, record })
+        };
+        let mut calls: Vec<_> = self.recording.threads().iter().filter_map(call).collect();
         calls.sort_by_key(|call| call.record.entered);
         calls.into()
     }
@@ -188,10 +180,7 @@ impl Opened {
 
     pub fn callers(&self) -> Symbolizer {
         let callers = Symbolizer::new(&self.recording.strings().files, self.recording.facts().armed_unix_nanos);
-        match self.live_process() {
-            Some(process) => callers.and_process(process),
-            None => callers,
-        }
+        self.live_process().into_iter().fold(callers, Symbolizer::and_process)
     }
 
     /// Goes through all records, and the calls in progress among them, in the order in which they were entered.

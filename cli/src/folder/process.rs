@@ -5,15 +5,33 @@
 //!
 //! Must not: trust a process id alone: the kernel reuses ids.
 
-use crate::folder::recording_header::{started_by_header, RECORDING};
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::stack::{mappings, Mapping};
+use lazyguard_core::trace::layout;
 use rustix::io::Errno;
 use rustix::process::{getuid, test_kill_process, Pid};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+
+pub(crate) const RECORDING: &str = "trace.lgt";
+
+pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
+    header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
+}
+
+pub(crate) fn process_by_header(path: &Path) -> io::Result<u32> {
+    // The driver's version is the other half.
+    header_word(&files::open(path)?, layout::header::PROCESS).map(|word| word as u32)
+}
+
+pub(crate) fn header_word(file: &File, number: usize) -> io::Result<u64> {
+    let mut word = [0; layout::WORD];
+    file.read_exact_at(&mut word, (number * layout::WORD) as u64)?;
+    Ok(u64::from_le_bytes(word))
+}
 
 pub(crate) fn ask_as(owner: Option<u32>) -> String {
     let known = owner.map(|owner| format!("user {owner}"));
@@ -47,21 +65,19 @@ pub(crate) const NO_PROC: &str =
 pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
     let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
     let own = PathBuf::from(format!("/proc/{process}"));
-    let error = match files::read(own.join("maps")) {
-        Ok(maps) => return Ok(String::from_utf8_lossy(&maps).into_owned()),
+    let error = match files::read_lossy(own.join("maps")) {
+        Ok(maps) => return Ok(maps),
         Err(error) => error,
     };
     match Status::of(process) {
         Status::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
         _ if !proc_is_mounted() => failure(format!("runs, and cannot be looked into: {NO_PROC}")),
         _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-            let why = match fs::metadata(&own).ok().map(|about| about.uid()) {
-                Some(owner) if owner == getuid().as_raw() => {
-                    "it is this user's, and has a capability that this command has not, or a security module forbids it"
-                        .to_owned()
-                }
-                owner => ask_as(owner),
-            };
+            let owner = fs::metadata(&own).ok().map(|about| about.uid());
+            let of_own =
+                "it is this user's, and has a capability that this command has not, or a security module forbids it";
+            let is_own = owner == Some(getuid().as_raw());
+            let why = if is_own { of_own.to_owned() } else { ask_as(owner) };
             failure(format!("runs, and cannot be looked into: {why}"))
         }
         _ => failure(format!("cannot be looked into: {error}")),
@@ -110,13 +126,11 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
 
 /// The guarded processes of this machine that this user may look into and that keep a recording, by their ids.
 pub(crate) fn guarded() -> Vec<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let has_recording = |process: &u32| {
-        let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
-        recording_of(*process, &String::from_utf8_lossy(&maps)).is_ok_and(|recording| recording.is_some())
+        let maps = files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default();
+        recording_of(*process, &maps).is_ok_and(|recording| recording.is_some())
     };
-    let mut guarded: Vec<_> = processes.filter(has_recording).collect();
+    let mut guarded: Vec<_> = files::numbered("/proc").filter(has_recording).collect();
     guarded.sort_unstable();
     guarded
 }

@@ -46,7 +46,6 @@ fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<Pat
     cache.map(|cache| cache.join("lazyguard/profiles"))
 }
 
-#[derive(Debug)]
 pub(crate) struct Own {
     pub folder: PathBuf,
     before: Option<SystemTime>,

@@ -206,9 +206,9 @@ impl Recorded {
     }
 
     pub(crate) fn unwatched(&self) -> Vec<String> {
-        match self.diagnosis.status == Status::Well {
-            true => self.snapshot.unwatched(),
-            false => Vec::new(),
+        match self.diagnosis.status {
+            Status::Well => self.snapshot.unwatched(),
+            _ => Vec::new(),
         }
     }
 

@@ -13,7 +13,7 @@
 use crate::folder::process::denied;
 use crate::folder::source::{is_process_folder, Run};
 use crate::machine::files;
-use crate::words::{print, say, Failure, Outcome};
+use crate::words::{first_of, print, say, Failure, Outcome};
 use chrono::DateTime;
 use lazyguard_core::api::counted;
 use lazyguard_core::run_folder::file::{MARK, OF_A_JOB};
@@ -44,8 +44,7 @@ struct Mark {
 
 impl Mark {
     fn of(folder: &Path) -> Option<Self> {
-        let text = files::open_in(folder, MARK).and_then(files::all_of_short).ok()?;
-        serde_json::from_slice(&text).ok()
+        files::json_in(folder, MARK)
     }
 }
 
@@ -204,11 +203,9 @@ pub(crate) fn one_process(what: &Path) -> Result<Run, Failure> {
         [] => Run::find(&what),
         [one] => Run::find(one),
         several => {
-            let named = several.iter().take(MOST_NAMED).map(|folder| folder.display().to_string());
-            let more = several.len().saturating_sub(MOST_NAMED);
-            let more = (more > 0).then(|| format!("and {more} more"));
-            let named: Vec<_> = named.chain(more).collect();
-            let (count, named) = (several.len(), named.join(", "));
+            let named = several.iter().map(|folder| folder.display().to_string());
+            let named = first_of(named, MOST_NAMED, ", ", |more| format!("and {more} more"));
+            let count = several.len();
             Err(Failure::at(&what, format!("holds {count} processes; name the folder of one of them: {named}")))
         }
     }

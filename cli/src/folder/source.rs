@@ -4,13 +4,13 @@
 
 use crate::folder::old_runs;
 pub(crate) use crate::folder::opened::{settings_of, Opened, RecordingFile};
+pub(crate) use crate::folder::process::RECORDING;
 use crate::folder::process::{denied, maps_of, recording_of, Status};
-pub(crate) use crate::folder::recording_header::RECORDING;
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::HANG;
-use lazyguard_core::settings::{self};
+use lazyguard_core::settings;
 use lazyguard_core::trace::read::{LiveRecording, Recording, Unreadable};
 use std::fs::{self, File};
 use std::io;
@@ -42,25 +42,19 @@ impl Run {
         match fs::metadata(what) {
             Ok(found) if found.is_dir() => {
                 let recording = what.join(RECORDING);
-                let is_there = match fs::symlink_metadata(&recording) {
-                    Ok(_) => true,
-                    Err(error) => denied(&recording, &error).map_or(Ok(false), |why| Err(Failure::at(what, why)))?,
-                };
-                let recording = is_there.then_some(recording);
-                return Ok(Self { folder: Some(what.to_owned()), recording, process: None });
+                let missing = fs::symlink_metadata(&recording).err();
+                if let Some(why) = missing.as_ref().and_then(|error| denied(&recording, error)) {
+                    return Err(Failure::at(what, why));
+                }
+                let recording = missing.is_none().then_some(recording);
+                Ok(Self { folder: Some(what.to_owned()), recording, process: None })
             }
-            Ok(_) => return Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(Failure::at(what, error));
-            }
-            Err(_) => {}
-        }
-        match what.to_str().and_then(|text| text.parse().ok()) {
-            Some(process) => Self::of_process(process),
-            None => Err(Failure::Input(format!(
-                "{}: there is no such folder, and it is no number of a process",
-                what.display()
-            ))),
+            Ok(_) => Ok(Self { folder: None, recording: Some(what.to_owned()), process: None }),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Failure::at(what, error)),
+            Err(_) => match what.to_str().and_then(|text| text.parse().ok()) {
+                Some(process) => Self::of_process(process),
+                None => Err(Failure::at(what, "there is no such folder, and it is no number of a process")),
+            },
         }
     }
 
@@ -138,7 +132,7 @@ impl Run {
     pub fn must_open(&self) -> Result<Opened, Failure> {
         self.open()?.ok_or_else(|| {
             let folder = self.folder.as_deref().unwrap_or(Path::new("."));
-            Failure::Input(format!("{}: holds no recording ({RECORDING})", folder.display()))
+            Failure::at(folder, format!("holds no recording ({RECORDING})"))
         })
     }
 }

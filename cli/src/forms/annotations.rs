@@ -6,7 +6,6 @@ use super::text;
 use crate::judge::{hangs, FailedOn, Seen, Status};
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
-use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -124,38 +123,26 @@ fn text_of(lines: impl IntoIterator<Item = String>) -> String {
 
 impl Shown<'_> {
     fn line(&self, system: System) -> Option<String> {
+        let level = if self.fails { "error" } else { "warning" };
+        let place = self.place.as_ref().filter(|place| place.is_inside);
+        let place = place.map(|place| (one_line(&place.path), place.line));
         match system {
             System::Gitlab => None,
-            System::Github => Some(self.github()),
-            System::Azure => Some(self.azure()),
+            // `::error file=F,line=L,title=T::MESSAGE`.
+            System::Github => {
+                let place = place.map(|(path, line)| format!("file={},line={line},", github_property(&path)));
+                let (place, title) = (place.unwrap_or_default(), github_property(&self.title));
+                Some(format!("::{level} {place}title={title}::{}", github_data(&self.text)))
+            }
+            // `##vso[task.logissue type=error;sourcepath=F;linenumber=L;code=C;]MESSAGE`.
+            System::Azure => {
+                let place =
+                    place.map(|(path, line)| format!("sourcepath={};linenumber={line};", azure_property(&path)));
+                let (place, text) = (place.unwrap_or_default(), azure_data(&format!("{}\n{}", self.title, self.text)));
+                Some(format!("##vso[task.logissue type={level};{place}code={};]{text}", self.code))
+            }
             System::Teamcity => Some(self.teamcity()),
         }
-    }
-
-    fn inside(&self) -> Option<(Cow<'_, str>, u32)> {
-        self.place.as_ref().filter(|place| place.is_inside).map(|place| (one_line(&place.path), place.line))
-    }
-
-    /// `::error file=F,line=L,title=T::MESSAGE`.
-    fn github(&self) -> String {
-        let level = if self.fails { "error" } else { "warning" };
-        let mut line = format!("::{level} ");
-        if let Some((path, number)) = self.inside() {
-            let _ = write!(line, "file={},line={number},", github_property(&path));
-        }
-        let _ = write!(line, "title={}::{}", github_property(&self.title), github_data(&self.text));
-        line
-    }
-
-    /// `##vso[task.logissue type=error;sourcepath=F;linenumber=L;code=C;]MESSAGE`.
-    fn azure(&self) -> String {
-        let level = if self.fails { "error" } else { "warning" };
-        let mut line = format!("##vso[task.logissue type={level};");
-        if let Some((path, number)) = self.inside() {
-            let _ = write!(line, "sourcepath={};linenumber={number};", azure_property(&path));
-        }
-        let _ = write!(line, "code={};]{}", self.code, azure_data(&format!("{}\n{}", self.title, self.text)));
-        line
     }
 
     /// `##teamcity[buildProblem ...]` for what fails the run, since it fails the build, and a warning for the rest.

@@ -10,7 +10,7 @@ use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::Block;
-use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite};
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
@@ -29,9 +29,7 @@ pub(crate) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     if let Some(end) = seen.run.map(|run| run.end) {
         let mut result = of_the_run(seen, end);
         result.add_reruns(seen.earlier.iter().map(rerun));
-        let mut case = TestCase::new("run", result);
-        case.set_classname(&*program).set_time(took);
-        suite.add_test_case(case);
+        suite.add_test_case(case("run", result, &program, took));
     }
     let mut names = HashMap::new();
     for process in &seen.processes {
@@ -46,6 +44,12 @@ pub(crate) fn text(seen: &Seen<'_>) -> Result<String, Failure> {
     let mut report = Report::new("lazyguard");
     report.set_time(took).add_test_suite(suite);
     report.to_string().map_err(|error| Failure::Input(format!("the JUnit file cannot be made: {error}")))
+}
+
+fn case(name: impl Into<XmlString>, result: TestCaseStatus, program: &str, took: Duration) -> TestCase {
+    let mut case = TestCase::new(name, result);
+    case.set_classname(program).set_time(took);
+    case
 }
 
 fn host(seen: &Seen<'_>) -> String {
@@ -75,6 +79,10 @@ fn status(kind: NonSuccessKind, ty: &str, message: impl AsRef<str>, description:
     status
 }
 
+fn failure(ty: &str, message: impl AsRef<str>, description: impl AsRef<str>) -> TestCaseStatus {
+    status(NonSuccessKind::Failure, ty, message, description)
+}
+
 /// The reason is text: not every reader's schema knows the attributes that the other kinds have.
 fn skipped(why: &str) -> TestCaseStatus {
     let mut skipped = TestCaseStatus::skipped();
@@ -85,22 +93,20 @@ fn skipped(why: &str) -> TestCaseStatus {
 fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
     let lines = text::at_the_end(seen).join("\n");
     match end {
-        End::Exited(0) if seen.failed == Some(FailedOn::Unguarded) => {
-            status(NonSuccessKind::Failure, "unguarded", seen.unguarded().unwrap_or_default(), lines)
-        }
-        End::Exited(0) if seen.failed == Some(FailedOn::Retried) => {
-            status(NonSuccessKind::Failure, "retried", "an earlier attempt hung", lines)
-        }
-        End::Exited(0) => TestCaseStatus::success(),
+        End::Exited(0) => match seen.failed {
+            Some(FailedOn::Unguarded) => failure("unguarded", seen.unguarded().unwrap_or_default(), lines),
+            Some(FailedOn::Retried) => failure("retried", "an earlier attempt hung", lines),
+            _ => TestCaseStatus::success(),
+        },
         // The process's own case reports the hang.
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
-        End::EndedOnHang => status(NonSuccessKind::Failure, "hang", end.to_string(), lines),
+        End::EndedOnHang => failure("hang", end.to_string(), lines),
         End::TimedOut => {
             let suspected = crate::judge::hangs::suspected(&seen.processes);
             let suspected: Vec<_> = suspected.iter().flat_map(|hang| hang.lines()).collect();
             status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{}", suspected.join("\n")))
         }
-        End::Exited(_) | End::Signalled(_) => status(NonSuccessKind::Failure, "exit", end.to_string(), lines),
+        End::Exited(_) | End::Signalled(_) => failure("exit", end.to_string(), lines),
     }
 }
 
@@ -125,7 +131,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), sentence(v)));
             let told = process.names().report.as_ref().unwrap_or(report);
             let text = told.text().and(&told.stacks_text()).and(&Block::of(report.ends_in_words()));
-            status(NonSuccessKind::Failure, ty, message, text.as_str())
+            failure(ty, message, text.as_str())
         }
         _ => of_the_course(process),
     };
@@ -137,8 +143,8 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
     }
     out.extend(process.summary.iter().flat_map(|summary| summary.lines()));
     out.extend(process.problems.iter().map(|problem| format!("cannot be read: {problem}")));
-    let mut case = TestCase::new(name, result);
-    case.set_classname(program).set_time(Duration::from_nanos(process.nanos)).set_system_out(out.join("\n"));
+    let mut case = case(name, result, program, Duration::from_nanos(process.nanos));
+    case.set_system_out(out.join("\n"));
     case
 }
 
@@ -146,9 +152,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
 fn of_the_course(process: &Process) -> TestCaseStatus {
     match process.course {
         Course::Well => TestCaseStatus::success(),
-        Course::Signalled(signal) if !asks_to_end(signal) => {
-            status(NonSuccessKind::Failure, "signal", &process.ended, "")
-        }
+        Course::Signalled(signal) if !asks_to_end(signal) => failure("signal", &process.ended, ""),
         Course::Signalled(_) | Course::Killed | Course::Unknown => skipped(&process.ended),
     }
 }
@@ -160,24 +164,19 @@ fn of_ranks(seen: &Seen<'_>, program: &str) -> Option<TestCase> {
     }
     let result = match compare(&seen.processes) {
         None => TestCaseStatus::success(),
-        Some(compared) => status(NonSuccessKind::Failure, "ranks", &compared.sentence, compared.lines().join("\n")),
+        Some(compared) => failure("ranks", &compared.sentence, compared.lines().join("\n")),
     };
-    let mut case = TestCase::new("ranks", result);
-    case.set_classname(program).set_time(Duration::ZERO);
-    Some(case)
+    Some(case("ranks", result, program, Duration::ZERO))
 }
 
 fn of_hazard(finding: &Finding, program: &str) -> TestCase {
     let lines = text::finding(finding).join("\n");
     let result = match (&finding.status, finding.fails) {
-        (_, true) => {
-            status(NonSuccessKind::Failure, finding.hazard.code.name(), messages::line(&finding.hazard), &lines)
-        }
+        (_, true) => failure(finding.hazard.code.name(), messages::line(&finding.hazard), &lines),
         (Status::Suppressed(by), _) => skipped(&format!("suppressed by {}", by.join(", "))),
         _ => TestCaseStatus::success(),
     };
-    let mut case = TestCase::new(format!("hazard {}", finding.key), result);
-    case.set_classname(program).set_time(Duration::ZERO);
+    let mut case = case(format!("hazard {}", finding.key), result, program, Duration::ZERO);
     if !finding.fails {
         case.set_system_out(lines);
     }

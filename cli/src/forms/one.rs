@@ -2,7 +2,6 @@
 
 use super::text;
 use crate::folder::{gpu_core, is_process_folder, process_folders, Recorded, RecordingSeen, Run, RECORDING};
-use crate::forms::recorded::write_hang;
 use crate::judge::collect::{self, Whole};
 use crate::judge::{is_by_the_guard, Process};
 use crate::stacks;
@@ -85,11 +84,8 @@ fn no_run_folder(folder: &Path) -> Failure {
         1 => format!("; a folder in it cannot be looked into: {first}"),
         count => format!("; {count} folders in it cannot be looked into, the first: {first}"),
     });
-    Failure::Input(format!(
-        "{}: not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}{}",
-        folder.display(),
-        unreadable.unwrap_or_default()
-    ))
+    let what = format!("not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}");
+    Failure::at(folder, what + &unreadable.unwrap_or_default())
 }
 
 impl Found<'_> {
@@ -148,7 +144,7 @@ impl Found<'_> {
             (Some(hang), recorded) => {
                 let named = process.names().report.as_ref().unwrap_or(hang);
                 let named = HangReport { folder: None, ..named.clone() };
-                write_hang(out, &named, recorded.as_ref().and_then(|recorded| recorded.newest(hang)), 0)?;
+                out.lines(named.lines(recorded.as_ref().and_then(|recorded| recorded.newest(hang))))?;
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }
@@ -195,12 +191,9 @@ impl Found<'_> {
         match summary {
             // How it ended has been said where there is a recording.
             Some(summary) => {
-                let revoked =
-                    self.whole.reported.as_ref().and_then(|hang| hang.revoked.as_ref()).map(RevokedSeen::in_words);
-                let said = [by_the_guard.filter(|_| recorded.is_some()).cloned(), revoked];
-                let lines = summary.lines();
-                let new = lines.iter().filter(|line| !said.iter().flatten().any(|said| said == *line));
-                out.lines(new)?;
+                let revoked = self.whole.reported.as_ref().and_then(|hang| hang.revoked.as_ref());
+                let said = [by_the_guard.filter(|_| recorded.is_some()).cloned(), revoked.map(RevokedSeen::in_words)];
+                out.lines(summary.lines().iter().filter(|line| !said.iter().flatten().any(|said| said == *line)))?;
             }
             None if self.process.folder.join(RUN).exists() => {
                 write_line!(out, "the summary (run.json) cannot be read: how the program ended is not known")?;

@@ -5,7 +5,7 @@ use crate::folder::Recorded;
 use crate::words::{utc, write_line, Format, Output, Took};
 use lazyguard_core::api::{counted, time_of_day};
 use lazyguard_core::diagnose::{ends_of, Status};
-use lazyguard_core::report::{HangReport, Newest, Outcome};
+use lazyguard_core::report::{HangReport, Outcome};
 use lazyguard_core::trace::layout::VERSION;
 use lazyguard_core::Nanos;
 use std::io;
@@ -15,13 +15,8 @@ const MOST_THREADS: usize = 16;
 /// A call that has been in progress for this long may be stuck, in a process that is alive.
 const SUSPICIOUS_NANOS: Nanos = 1_000_000_000;
 
-pub(crate) fn write_hang(
-    out: &mut Output<'_>,
-    hang: &HangReport,
-    newest: Option<Newest>,
-    without: usize,
-) -> io::Result<()> {
-    out.lines(hang.lines(newest).iter().skip(without))
+fn some<'a>(counts: &'a [(u64, &'static str)]) -> impl Iterator<Item = &'a (u64, &'static str)> {
+    counts.iter().filter(|(count, _)| *count > 0)
 }
 
 impl Recorded {
@@ -39,9 +34,10 @@ impl Recorded {
             if after == 0 || longest < after && !self.stands_at_rest(&hang.snapshot) {
                 let has = if self.opened.alive { "has" } else { "had" };
                 let for_as_long = Took(longest);
-                let asks = self.snapshot.blocked.first().is_some_and(|call| call.queries.is_some());
-                let what = if asks { "a thread" } else { "a call" };
-                let waits = if asks { "asking the same" } else { "in progress" };
+                let (what, waits) = match self.snapshot.blocked.first().is_some_and(|call| call.queries.is_some()) {
+                    true => ("a thread", "asking the same"),
+                    false => ("a call", "in progress"),
+                };
                 let reported = match after {
                     0 => "hangs are not looked for (LAZYGUARD_HANG_AFTER=0)".to_owned(),
                     after => format!("a hang is reported after {} (LAZYGUARD_HANG_AFTER)", Took(after)),
@@ -51,9 +47,9 @@ impl Recorded {
                     "SUSPECTED {}: {what} {has} been {waits} for {for_as_long}{when}; {reported}. If it is stuck, this is why:",
                     self.who()
                 )?;
-                write_hang(out, &hang, None, 1)?;
+                out.lines(hang.lines(None).iter().skip(1))?;
             } else {
-                write_hang(out, &hang, None, 0)?;
+                out.lines(hang.lines(None))?;
             }
             return write_line!(out, "");
         }
@@ -105,12 +101,10 @@ impl Recorded {
         for entry in &newest[passed..] {
             printer.print_after("  ", entry)?;
         }
-        match (passed, newest.is_empty()) {
-            (_, true) => write_line!(out, "  there is none"),
-            (0, _) => Ok(()),
-            (passed, _) => {
-                write_line!(out, "  and {}, whose last records are older", counted(passed as u64, "more thread"))
-            }
+        match passed {
+            _ if newest.is_empty() => write_line!(out, "  there is none"),
+            0 => Ok(()),
+            _ => write_line!(out, "  and {}, whose last records are older", counted(passed as u64, "more thread")),
         }
     }
 
@@ -152,30 +146,23 @@ impl Recorded {
         write_line!(out, "  {calls}, {launches} in {}", counted(threads, "thread"))?;
         for summary in recording.lanes() {
             let lane = crate::words::names::lane_name(summary.lane);
-            let mut line = format!("  {lane}: {}", counted(summary.present, "record"));
-            for (count, what) in [
+            let lost = [
                 (summary.overwritten, "older ones were overwritten"),
                 (summary.dropped, "were dropped because every segment was in use"),
-            ] {
-                if count > 0 {
-                    line.push_str(&format!("; {count} {what}"));
-                }
-            }
-            write_line!(out, "{line}")?;
+            ];
+            let lost: String = some(&lost).map(|(count, what)| format!("; {count} {what}")).collect();
+            write_line!(out, "  {lane}: {}{lost}", counted(summary.present, "record"))?;
         }
-        for (count, what) in [
+        let lost = [
             (facts.without_entry, "threads, contexts or streams found no room in the tables"),
             (facts.texts_lost, "names found no room"),
             (recording.unknown_records(), "records are of a kind that this build does not know"),
-        ] {
-            if count > 0 {
-                write_line!(out, "  {count} {what}")?;
-            }
-        }
+        ];
+        out.lines(some(&lost).map(|(count, what)| format!("  {count} {what}")))?;
         if recording.defect_count() > 0 {
             let count = counted(recording.defect_count(), "part");
             write_line!(out, "  {count} of it cannot be read and left out:")?;
-            recording.defects().iter().take(8).try_for_each(|defect| write_line!(out, "    {defect}"))?;
+            out.lines(recording.defects().iter().take(8).map(|defect| format!("    {defect}")))?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use crate::folder::{is_process_folder, Run};
 use crate::judge::collect::{self, Collected};
 use crate::judge::{baseline, suppress, Rules, Seen};
 use crate::machine::files;
-use crate::words::{write_line, Failure, Outcome, Output};
+use crate::words::{self, write_line, Failure, Outcome, Output};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,12 +24,12 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: crate::words::format::Format, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_all(root: &Path, format: words::Format, out: &mut Output<'_>) -> Outcome {
     let rules = Rules::default();
     let seen = Seen::of(root, collect::under(root), &rules);
     match format {
-        crate::words::format::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
-        crate::words::format::Format::Text => {
+        words::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
+        words::Format::Text => {
             out.lines(text::processes(&seen))?;
             if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;
@@ -79,10 +79,7 @@ pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Out
 
 /// The readable part has been reported; the exit code tells a script that there was an unreadable one.
 fn exit_code(seen: &Seen<'_>) -> ExitCode {
-    match seen.problems().next().is_none() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
-    }
+    ExitCode::from(u8::from(seen.problems().next().is_some()))
 }
 
 fn found(what: &Path) -> Result<Collected, Failure> {

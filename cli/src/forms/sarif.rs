@@ -121,18 +121,12 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
         (false, true) => "note",
         (false, false) => "warning",
     };
-    let meet = match hazard.must_meet.is_empty() {
-        true => String::new(),
-        false => format!("\n{} {}.", text::once_these_meet(hazard), hazard.must_meet.join("; ")),
-    };
+    let meet = || format!("\n{} {}.", text::once_these_meet(hazard), hazard.must_meet.join("; "));
+    let meet = (!hazard.must_meet.is_empty()).then(meet).unwrap_or_default();
     let message = format!("{}\n{}{meet}\nfix: {}", messages::line(hazard), hazard.what, hazard.fix);
     let program = finding.met_by.first().map_or("", |met| &met.program);
-    let suppressions: Vec<_> = match &finding.status {
-        Status::Suppressed(by) => {
-            by.iter().map(|line| json!({ "kind": "external", "status": "accepted", "justification": line })).collect()
-        }
-        _ => Vec::new(),
-    };
+    let by = if let Status::Suppressed(by) = &finding.status { &by[..] } else { &[] };
+    let suppressions = by.iter().map(|by| json!({ "kind": "external", "status": "accepted", "justification": by }));
     let mut result = json!({
         "ruleId": hazard.code.name(),
         "ruleIndex": rule_index(hazard.code),
@@ -142,7 +136,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
         "locations": locations(finding.line.as_ref(), program, hazard.kernel.as_deref(), seen),
         "partialFingerprints": { FINGERPRINT: finding.key },
         "occurrenceCount": hazard.count.max(1),
-        "suppressions": suppressions,
+        "suppressions": suppressions.collect::<Vec<_>>(),
         "properties": {
             "call": hazard.call,
             "kernel": hazard.kernel,

@@ -4,9 +4,10 @@ use crate::judge::{
     by_cause, compare, gist, hangs, is_of_a_crash, suspected, when_they_were_ended, End, FailedOn, Finding,
     MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
 };
+use crate::words::first_of;
 use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 const MOST_TOLD: usize = 8;
 const MOST_ENDED_STACKS: usize = 2;
@@ -65,25 +66,23 @@ pub(crate) fn finding(finding: &Finding) -> Vec<String> {
 }
 
 fn met_by(all: &[MetByProcess]) -> String {
-    let named = all.iter().take(MOST_MET_BY).map(|met| {
+    let named = all.iter().map(|met| {
         let rank = if met.rank.is_empty() { String::new() } else { format!(", rank {}", met.rank) };
         format!("{} (process {}{rank}, {})", met.program, met.process, counted(met.count, "time"))
     });
-    let more = all.len().saturating_sub(MOST_MET_BY);
-    let more = (more > 0).then(|| counted(more as u64, "more process"));
-    named.chain(more).collect::<Vec<_>>().join("; ")
+    first_of(named, MOST_MET_BY, "; ", |more| counted(more, "more process"))
 }
 
 fn none_or_counted(count: usize, noun: &str) -> String {
-    match count == 0 {
-        true => format!("no {noun}"),
-        false => counted(count as u64, noun),
+    match count {
+        0 => format!("no {noun}"),
+        _ => counted(count as u64, noun),
     }
 }
 
 pub(crate) fn program(seen: &Seen<'_>) -> String {
     let command = seen.run.and_then(|run| run.command.first());
-    let path = command.map_or_else(|| seen.root.display().to_string(), Clone::clone);
+    let path = command.cloned().unwrap_or_else(|| seen.root.display().to_string());
     let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
     name.map(str::to_owned).unwrap_or(path)
 }
@@ -93,14 +92,13 @@ pub(crate) fn result(seen: &Seen<'_>) -> String {
     let processes = if count == 0 { "no process was recorded".to_owned() } else { counted(count, "process") };
     let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang")];
     let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
-    let mut by_status = BTreeMap::new();
-    met.iter().for_each(|finding| *by_status.entry(finding.status.word()).or_insert(0_usize) += 1);
-    let said_of =
-        ["new", "known", "suppressed"].into_iter().filter_map(|word| Some(format!("{} {word}", by_status.get(word)?)));
+    let with = |word: &str| met.iter().filter(|finding| finding.status.word() == word).count();
+    let by_status = ["new", "known", "suppressed"].map(|word| (with(word), word));
+    let by_status = by_status.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
     let hazards = none_or_counted(met.len(), "hazard");
-    parts.push(match by_status.keys().all(|word| *word == "new") {
+    parts.push(match with("new") == met.len() {
         true => hazards,
-        false => format!("{hazards} ({})", said_of.collect::<Vec<_>>().join(", ")),
+        false => format!("{hazards} ({})", by_status.collect::<Vec<_>>().join(", ")),
     });
     let of = |course| seen.processes.iter().filter(|process| process.word() == course).count();
     let counts = [
@@ -133,14 +131,11 @@ fn has_ranks(seen: &Seen<'_>) -> bool {
 
 fn crashes(seen: &Seen<'_>) -> Vec<String> {
     let crashed: Vec<_> = seen.processes.iter().filter(|process| process.has_crashed()).collect();
-    let mut lines: Vec<_> = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).collect();
-    lines.truncate(MOST_HANGS);
-    lines.extend(more(crashed.len(), MOST_HANGS));
-    let ended = seen.run.map(|run| run.end).filter(|_| lines.is_empty());
-    lines.extend(
-        ended.filter(|end| end.signal().is_some_and(is_of_a_crash)).map(|end| format!("{} {end}", program(seen))),
-    );
-    lines
+    let lines = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).take(MOST_HANGS);
+    let ended = seen.run.map(|run| run.end).filter(|_| crashed.is_empty());
+    let ended = ended.filter(|end| end.signal().is_some_and(is_of_a_crash));
+    let ended = ended.map(|end| format!("{} {end}", program(seen)));
+    lines.chain(more(crashed.len(), MOST_HANGS)).chain(ended).collect()
 }
 
 fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
@@ -176,14 +171,12 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     }
     if seen.failed == Some(FailedOn::Hazard) {
         let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
-        let told = failing.iter().take(MOST_TOLD);
-        lines.extend(told.map(|finding| messages::line(&finding.hazard)));
+        lines.extend(failing.iter().take(MOST_TOLD).map(|finding| messages::line(&finding.hazard)));
         lines.extend(more(failing.len(), MOST_TOLD));
-        let hazards = match failing.len() {
-            1 => "this hazard fails".to_owned(),
-            count => format!("these {count} hazards fail"),
-        };
-        lines.push(format!("{hazards} the run, as --fail-on {} says", seen.fail_on));
+        lines.push(match failing.len() {
+            1 => format!("this hazard fails the run, as --fail-on {} says", seen.fail_on),
+            count => format!("these {count} hazards fail the run, as --fail-on {} says", seen.fail_on),
+        });
     }
     lines.extend(healed(seen));
     lines.extend(seen.unguarded().map(|line| match seen.failed {
@@ -196,17 +189,12 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
 
 fn healed(seen: &Seen<'_>) -> Option<String> {
     let attempt = seen.earlier.len() + 1;
-    let each = seen
-        .earlier
-        .iter()
-        .enumerate()
-        .map(|(at, hung)| format!("attempt {} hung: {} {}", at + 1, hung.code, hung.sentence));
-    let each = each.collect::<Vec<_>>().join(" ");
-    let fails = (seen.failed == Some(FailedOn::Retried))
-        .then(|| format!(" This fails the run, as --fail-on {} says.", seen.fail_on));
-    let fails = fails.unwrap_or_default();
+    let each = (1..).zip(seen.earlier);
+    let each = each.map(|(at, hung)| format!("attempt {at} hung: {} {}", hung.code, hung.sentence));
+    let fails = || format!(" This fails the run, as --fail-on {} says.", seen.fail_on);
+    let fails = (seen.failed == Some(FailedOn::Retried)).then(fails).unwrap_or_default();
     let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));
-    has_passed.then(|| format!("completed in attempt {attempt}; {each}{fails}"))
+    has_passed.then(|| format!("completed in attempt {attempt}; {}{fails}", each.collect::<Vec<_>>().join(" ")))
 }
 
 fn more(count: usize, told: usize) -> Option<String> {
@@ -221,9 +209,7 @@ pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(ranks.lines());
         lines.push(String::new());
     }
-    for process in seen.processes.iter().take(MOST_LISTED) {
-        lines.push(line_of(process));
-    }
+    lines.extend(seen.processes.iter().take(MOST_LISTED).map(line_of));
     lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
     lines.extend(seen.problem_lines());
     // Ranks that hang for the same cause are reported once.
@@ -266,16 +252,14 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
 
 fn line_of(process: &Process) -> String {
     let word = if process.word() == "well" && process.met() > 0 { "hazards" } else { process.word() };
-    let cause = match &process.stood {
-        Some(Stood::Over(report)) => gist(report)
-            .filter(|_| report.stands())
-            .into_iter()
-            .chain(report.ends_in_words().into_iter().next())
-            .collect(),
-        Some(Stood::Hang(report) | Stood::Suspected(report)) => Vec::from_iter(gist(report)),
-        _ => Vec::new(),
+    let (cause, end) = match &process.stood {
+        Some(Stood::Over(report)) => {
+            (gist(report).filter(|_| report.stands()), report.ends_in_words().into_iter().next())
+        }
+        Some(Stood::Hang(report) | Stood::Suspected(report)) => (gist(report), None),
+        _ => (None, None),
     };
-    let cause: String = cause.iter().map(|part| format!("; {part}")).collect();
+    let cause: String = cause.iter().chain(&end).map(|part| format!("; {part}")).collect();
     let met = process.met() as u64;
     let hazards = if met == 0 { String::new() } else { format!("; {}", counted(met, "hazard")) };
     let calls = process.summary.as_ref().map(|summary| format!(", {}", counted(summary.launches, "launch")));

@@ -7,7 +7,7 @@
 //! Must not: write anything else, or wait longer than the limit it was given.
 
 use crate::folder::{file_of, header_word, maps_of, recording_of, Status, RECORDING};
-use crate::machine::{files, Beside};
+use crate::machine::{files, unix_now, Beside};
 use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport};
@@ -19,7 +19,7 @@ use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 const ANSWER: &str = "dump.json";
 const ANSWER_TEXT: &str = "dump.txt";
@@ -119,18 +119,15 @@ impl Asked {
         let started = Status::of(process).started().ok_or_else(|| failure("there is no process with this id"))?;
         let maps = maps_of(process)?;
         // A file for requests is there only where the recording is not, but what the parent had mapped may be.
-        let (path, recorded) = match file_of(process, &maps, REQUEST) {
-            Some(file) => (file, false),
-            None => match recording_of(process, &maps)? {
-                Some(recording) => (recording, true),
-                None => {
-                    return Err(failure(
-                        "does not take requests: it is not guarded, has not initialised CUDA, keeps no run folder, or has a \
-                         LazyGuard that is older than this command",
-                    ));
-                }
-            },
-        };
+        let file = file_of(process, &maps, REQUEST).map(|file| (file, false));
+        let recording = || Ok(recording_of(process, &maps)?.map(|recording| (recording, true)));
+        let found: Option<_> = file.map_or_else(recording, |file| Ok::<_, Failure>(Some(file)))?;
+        let (path, recorded) = found.ok_or_else(|| {
+            failure(
+                "does not take requests: it is not guarded, has not initialised CUDA, keeps no run folder, or has a LazyGuard that is \
+                 older than this command",
+            )
+        })?;
         let folder = path.parent().filter(|_| !recorded || path.ends_with(RECORDING));
         let folder = folder.ok_or_else(|| failure("its run folder cannot be reached from here"))?.to_owned();
         let cannot = |error: io::Error| failure(&format!("{}: {error}", path.display()));
@@ -198,10 +195,10 @@ impl Asked {
             Status::Stopped(since) if since == self.started => Err(self.failure(
                 "is stopped, by a signal or a debugger, and cannot answer; its recording can be read: lazyguard report",
             )),
-            _ => Err(self.failure(&format!(
-                "has ended meanwhile; what it left can be read: lazyguard report {}",
-                self.folder.display()
-            ))),
+            _ => {
+                let folder = self.folder.display();
+                Err(self.failure(&format!("has ended meanwhile; what it left can be read: lazyguard report {folder}")))
+            }
         }
     }
 
@@ -250,9 +247,8 @@ impl Way {
         /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
         let there = self.number()?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
-        let number = u64::try_from(now).unwrap_or(0).max(least).max(there.saturating_add(1));
-        let number = number_of(purpose, number);
+        let now = u64::try_from(unix_now().as_nanos()).unwrap_or(0);
+        let number = number_of(purpose, now.max(least).max(there.saturating_add(1)));
         match self {
             Self::Recording { writes, .. } => {
                 writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;

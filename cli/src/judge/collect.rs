@@ -169,9 +169,8 @@ impl Process {
         let named = named.or_else(by_hang).or_else(by_hazards).unwrap_or_default();
         let ranks = [hang.map(|hang| &hang.rank), hazards.map(|file| &file.rank)];
         self.rank = ranks.into_iter().flatten().find(|rank| !rank.is_empty()).cloned().unwrap_or_default();
-        if let Some(summary) = summary {
-            (self.driver_version, self.nanos, self.launches) =
-                (summary.driver_version, summary.nanos, summary.launches);
+        if let Some(&Summary { driver_version, nanos, launches, .. }) = summary {
+            (self.driver_version, self.nanos, self.launches) = (driver_version, nanos, launches);
         }
         (self.process, self.program) = named;
     }
@@ -180,12 +179,12 @@ impl Process {
         let read = hazards(file, opened);
         self.knows_hazards = read.is_ok();
         let hazards = self.keep(read.map(Some)).unwrap_or_default();
-        let counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
+        let mut counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
         let is_lost = |code: &str| !hazards.iter().any(|hazard| hazard.code.name() == code);
-        let lost = counted.filter(|(code, count)| *count > 0 && is_lost(code)).map(|(code, _)| code).next();
-        let lost =
-            lost.map(|code| format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name));
-        self.problems.extend(lost);
+        if let Some((code, _)) = counted.find(|(code, count)| *count > 0 && is_lost(code)) {
+            let lost = format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name);
+            self.problems.push(lost);
+        }
         let mut callers = opened.map(Opened::callers);
         let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
         self.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
@@ -222,8 +221,8 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
     let ends = ends_of(&opened.recording, report.waited_in()).map_err(|error| Failure::at(&opened.path, error))?;
     let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
     if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
-        report.resolved =
-            Some(ends.iter().filter_map(|end| end.at).max().unwrap_or(opened.recording.facts().last_seen));
+        let newest = ends.iter().filter_map(|end| end.at).max();
+        report.resolved = newest.or(Some(opened.recording.facts().last_seen));
         report.ends = ends;
     }
     Ok(())

@@ -2,7 +2,7 @@
 //! submission.
 
 use crate::folder::Opened;
-use lazyguard_core::api::{Class, GraphPart, NodeKind};
+use lazyguard_core::api::{Class, NodeKind};
 use lazyguard_core::diagnose::waits_for_peers;
 use lazyguard_core::report::demangle;
 use lazyguard_core::trace::read::StringTable;
@@ -26,14 +26,12 @@ pub(crate) struct Reader<'o> {
 impl<'o> Reader<'o> {
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let strings = opened.recording.strings();
-        let graphs =
-            || strings.graphs().flat_map(|(_, at, graph)| graph.of(NodeKind::Kernel).map(move |part| (part, at)));
-        let is_in_a_graph = |part: &GraphPart, at| {
-            strings.function(part.what as u32, at).and_then(|function| function.name).is_some_and(waits_for_peers)
-        };
+        let in_graphs = strings.graphs().flat_map(|(_, at, graph)| {
+            graph.of(NodeKind::Kernel).filter_map(move |part| strings.function(part.what as u32, at))
+        });
         // Most programs have none, and their records need not be read.
-        let any = strings.functions().any(|(.., function)| function.name.is_some_and(waits_for_peers));
-        if !any && !graphs().any(|(part, at)| is_in_a_graph(part, at)) {
+        let mut all = strings.functions().map(|(.., function)| function).chain(in_graphs);
+        if !all.any(|function| function.name.is_some_and(waits_for_peers)) {
             return None;
         }
         // Launches are in two lanes: those that load are rare events.

@@ -5,6 +5,7 @@
 use crate::folder::Opened;
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::report::{arguments_in_words, collective_name};
+use lazyguard_core::trace::read::CommunicatorSeen;
 use lazyguard_core::trace::{Communication, Kind, Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, VecDeque};
@@ -119,16 +120,12 @@ pub(crate) struct Reader<'o> {
 impl<'o> Reader<'o> {
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let recording = &opened.recording;
-        let members: BTreeMap<_, _> = recording
-            .communicators()
-            .iter()
-            .map(|one| {
-                let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
-                let (collectives, splits) = (one.collectives, one.splits);
-                let (id, rank, born) = (one.id, one.rank, one.born);
-                (one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() })
-            })
-            .collect();
+        let member = |one: &CommunicatorSeen| {
+            let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
+            let CommunicatorSeen { id, rank, born, collectives, splits, .. } = *one;
+            (one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() })
+        };
+        let members: BTreeMap<_, _> = recording.communicators().iter().map(member).collect();
         (!members.is_empty()).then_some(Self { opened, members })
     }
 

@@ -49,9 +49,7 @@ impl FromStr for FailOn {
                 "retried" => fail_on.retried = true,
                 "late-load" => drop(fail_on.codes.insert(Code::LG110)),
                 "" => return Err(format!("a part of it is empty; {EXPECTED}")),
-                word => {
-                    fail_on.codes.insert(hazard_code(word.strip_prefix("hazard:").unwrap_or(word))?);
-                }
+                word => drop(fail_on.codes.insert(hazard_code(word.strip_prefix("hazard:").unwrap_or(word))?)),
             }
         }
         Ok(fail_on)
@@ -75,14 +73,9 @@ pub(crate) fn is_hazard(code: Code) -> bool {
 
 impl fmt::Display for FailOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = [
-            (self.hang, "hang"),
-            (self.hazard, "hazard"),
-            (self.prevented, "prevented"),
-            (self.unguarded, "unguarded"),
-            (self.retried, "retried"),
-        ];
-        let words = words.into_iter().filter(|(is_set, _)| *is_set).map(|(_, word)| word);
+        let is_set = [self.hang, self.hazard, self.prevented, self.unguarded, self.retried];
+        let words = ["hang", "hazard", "prevented", "unguarded", "retried"].into_iter().zip(is_set);
+        let words = words.filter(|(_, is_set)| *is_set).map(|(word, _)| word);
         f.write_str(&words.chain(self.codes.iter().map(|code| code.name())).collect::<Vec<_>>().join(","))
     }
 }

@@ -3,6 +3,7 @@
 use super::process::Process;
 use super::stood::Stood;
 use crate::stacks::SourceLine;
+use crate::words::first_of;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Code, Verdict};
 use lazyguard_core::order::grouped;
@@ -42,9 +43,8 @@ pub(crate) struct SameHang<'a> {
 }
 
 pub(crate) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
-    let causes =
-        grouped(hangs, HangSeen::key).into_iter().map(|(_, mut same)| SameHang { first: same.remove(0), others: same });
-    causes.collect()
+    let same = |(_, mut same): (_, Vec<_>)| SameHang { first: same.remove(0), others: same };
+    grouped(hangs, HangSeen::key).into_iter().map(same).collect()
 }
 
 pub(crate) fn gist(report: &HangReport) -> Option<String> {
@@ -75,10 +75,8 @@ pub(crate) fn who(processes: &[&Process]) -> String {
     match ranks {
         Some(ranks) => format!("{} ({})", ranks_in_words(ranks), counted(processes.len() as u64, "process")),
         None => {
-            let named: Vec<_> = processes.iter().take(MOST_NAMED).map(|process| process.title()).collect();
-            let more = processes.len().saturating_sub(MOST_NAMED);
-            let more = if more > 0 { format!(", and {more} more") } else { String::new() };
-            format!("{}{more}", named.join(", "))
+            let named = processes.iter().map(|process| process.title());
+            first_of(named, MOST_NAMED, ", ", |more| format!("and {more} more"))
         }
     }
 }
@@ -117,10 +115,7 @@ impl HangSeen<'_> {
 
     /// Lines of its report; one that is suspected is called that.
     pub fn as_called(&self, lines: Vec<String>) -> Vec<String> {
-        match &self.process.stood {
-            Some(stood) => stood.as_called(lines),
-            None => lines,
-        }
+        self.process.stood.iter().fold(lines, |lines, stood| stood.as_called(lines))
     }
 
     /// Identifies a hang from run to run: the code, the operation that does not end, and the blocked call.

@@ -73,9 +73,8 @@ impl Rules {
         let mut merged: BTreeMap<String, Merged> = BTreeMap::new();
         for process in processes {
             for seen in &process.hazards {
-                let matching = self.suppressions.iter().enumerate();
-                let matching = matching.filter(|(_, line)| line.matches(&seen.hazard, &process.program));
-                let matching: Vec<_> = matching.map(|(number, _)| number).collect();
+                let matches = |number: &usize| self.suppressions[*number].matches(&seen.hazard, &process.program);
+                let matching: Vec<_> = (0..used.len()).filter(matches).collect();
                 matching.iter().for_each(|&number| used[number] = true);
                 let entry = merged.entry(seen.hazard.key()).or_default();
                 entry.add(process, &seen.hazard, seen.line.as_ref(), &matching);
@@ -96,13 +95,12 @@ impl Rules {
         let (mut hazard, line, _) = merged.first?;
         hazard.count = merged.met_by.iter().map(|met| met.count).fold(0, u64::saturating_add);
         hazard.at_least = merged.at_least;
-        let status = if merged.unsuppressed {
-            match self.baseline.as_ref().is_some_and(|keys| keys.contains(&key)) {
-                true => Status::Known,
-                false => Status::New,
-            }
-        } else {
-            Status::Suppressed(merged.by.iter().map(|&number| self.suppressions[number].text()).collect())
+        let is_known = self.baseline.as_ref().is_some_and(|keys| keys.contains(&key));
+        let lines = || merged.by.iter().map(|&number| self.suppressions[number].text()).collect();
+        let status = match merged.unsuppressed {
+            true if is_known => Status::Known,
+            true => Status::New,
+            false => Status::Suppressed(lines()),
         };
         let fails = status == Status::New && self.fail_on.covers(&hazard);
         let mut met_by = merged.met_by;

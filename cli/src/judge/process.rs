@@ -146,8 +146,7 @@ impl Process {
     pub fn has_crashed(&self) -> bool {
         let crashed = match self.course {
             Course::Signalled(signal) => !asks_to_end(signal),
-            Course::Unknown => self.has_ended,
-            Course::Killed | Course::Well => false,
+            course => course == Course::Unknown && self.has_ended,
         };
         crashed && self.hang().is_none()
     }

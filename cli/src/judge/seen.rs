@@ -6,12 +6,11 @@ use super::fail_on::FailOn;
 use super::judged::{Judged, Rules};
 use super::process::Process;
 use crate::folder::signal_in_words;
-use crate::words::exit_code;
+use crate::words::{exit_code, first_of};
 use lazyguard_core::api::counted;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
-#[derive(Debug)]
 pub(crate) struct Finished {
     pub command: Vec<String>,
     pub root: PathBuf,
@@ -149,26 +148,19 @@ impl<'a> Seen<'a> {
         let unguarded = &self.run?.unguarded;
         let all = &unguarded.without_guard;
         if !all.is_empty() {
-            let named = all.iter().take(MOST_NAMED).cloned();
-            let more = all.len().saturating_sub(MOST_NAMED);
-            let more = (more > 0).then(|| counted(more as u64, "more process"));
-            let named: Vec<_> = named.chain(more).collect();
-            return Some(format!(
-                "{} loaded the CUDA driver without the guard: nothing is known of what happened there",
-                named.join(", ")
-            ));
+            let named = first_of(all.iter().cloned(), MOST_NAMED, ", ", |more| counted(more, "more process"));
+            let what = "loaded the CUDA driver without the guard: nothing is known of what happened there";
+            return Some(format!("{named} {what}"));
         }
         if !self.processes.is_empty() {
             return None;
         }
+        let nothing = || "nothing was recorded: no process of the run initialised CUDA under the guard".to_owned();
         match &unguarded.expected {
+            None => self.fail_on.unguarded.then(nothing),
             Some(why) => {
                 Some(format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard"))
             }
-            None if self.fail_on.unguarded => {
-                Some("nothing was recorded: no process of the run initialised CUDA under the guard".to_owned())
-            }
-            None => None,
         }
     }
 }

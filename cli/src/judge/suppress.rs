@@ -54,9 +54,8 @@ impl Suppression {
 pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Suppression>, Failure> {
     let mut all = Vec::new();
     for path in files {
-        let text = files::read_input(path)
-            .map_err(|error| Failure::Input(format!("suppressions {}: {error}", path.display())))?;
-        all.extend(parse(path, &text)?);
+        let failure = |error| Failure::Input(format!("suppressions {}: {error}", path.display()));
+        all.extend(parse(path, &files::read_input(path).map_err(failure)?)?);
     }
     Ok(all)
 }
@@ -64,23 +63,19 @@ pub(crate) fn read(files: &[PathBuf]) -> Result<Vec<Suppression>, Failure> {
 fn parse(path: &Path, text: &str) -> Result<Vec<Suppression>, Failure> {
     // The byte-order mark that Windows editors write.
     let text = text.trim_start_matches('\u{feff}');
-    let lines = text.lines().enumerate().map(|(number, line)| (number + 1, line.trim()));
-    let lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
-    lines
-        .map(|(number, line)| {
-            let at = format!("{}:{number}", path.display());
-            let (what, pattern) = split(line).map_err(|why| Failure::Input(format!("{at}: {why}")))?;
-            Ok(Suppression { at, line: line.to_owned(), what, glob: Glob::new(pattern) })
-        })
-        .collect()
+    let lines = (1..).zip(text.lines().map(str::trim)).filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
+    let suppression = |(number, line): (u64, &str)| {
+        let at = format!("{}:{number}", path.display());
+        let (what, pattern) = split(line).map_err(|why| Failure::Input(format!("{at}: {why}")))?;
+        Ok(Suppression { at, line: line.to_owned(), what, glob: Glob::new(pattern) })
+    };
+    lines.map(suppression).collect()
 }
 
 const EXPECTED: &str = "expected TYPE:PATTERN with a code such as LG101, kernel, call, program or key for TYPE";
 
 fn split(line: &str) -> Result<(What, &str), String> {
-    let Some((name, pattern)) = line.split_once(':') else {
-        return Err(format!("{line:?} has no colon; {EXPECTED}"));
-    };
+    let (name, pattern) = line.split_once(':').ok_or_else(|| format!("{line:?} has no colon; {EXPECTED}"))?;
     let what = match name.trim_end() {
         "kernel" => What::Kernel,
         "call" => What::Call,

@@ -13,8 +13,8 @@ const NONE: &str = "no copy, fill or stream write to it is recorded";
 pub(super) fn tell(core: &mut GpuCore, opened: &Opened) {
     let kernels = core.devices.iter_mut().flat_map(|device| &mut device.kernels);
     let polls = |wait: &&mut GpuWait| wait.wait == WaitFor::Memory && wait.address.is_some();
-    let mut waits: Vec<_> =
-        kernels.flat_map(|kernel| &mut kernel.waits).filter(polls).map(|wait| (wait, None)).collect();
+    let waits = kernels.flat_map(|kernel| &mut kernel.waits).filter(polls);
+    let mut waits: Vec<_> = waits.map(|wait| (wait, None)).collect();
     if waits.is_empty() {
         return;
     }
@@ -33,8 +33,8 @@ pub(super) fn tell(core: &mut GpuCore, opened: &Opened) {
 
 fn in_words(entry: &Entry, callers: &Symbolizer) -> String {
     let record = &entry.record;
-    let from =
-        callers.frames(record.caller).first().map_or_else(String::new, |frame| format!(", at {}", frame.short()));
+    let frames = callers.frames(record.caller);
+    let from = frames.first().map(|frame| format!(", at {}", frame.short())).unwrap_or_default();
     let at = record.entered as f64 / 1e9;
     format!("{} wrote there last, after {at:.3} s{from}", record.entry_point.symbol())
 }

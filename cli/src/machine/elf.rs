@@ -123,9 +123,8 @@ impl Elf {
         let (endian, header) = (file.endian(), file.elf_header());
         let mut found = Self { path: path.to_owned(), machine: header.e_machine(endian).0, ..Self::default() };
         for segment in header.program_headers(endian, cache)? {
-            if let Some(name) = segment.interpreter(endian, cache)? {
-                found.interpreter = Some(PathBuf::from(String::from_utf8_lossy(name).into_owned()));
-            }
+            let name = segment.interpreter(endian, cache)?.map(|name| String::from_utf8_lossy(name).into_owned());
+            found.interpreter = name.map(PathBuf::from).or(found.interpreter);
         }
         let mut position_independent_program = false;
         if let Some((entries, strings)) = file.elf_section_table().dynamic(endian, cache)? {
@@ -147,14 +146,12 @@ impl Elf {
         found.is_library = header.e_type(endian) == elf::ET_DYN
             && !position_independent_program
             && (found.interpreter.is_none() || found.soname.is_some());
-        found.symbols = file
-            .dynamic_symbols()
-            .filter_map(|symbol| {
-                let name = symbol.name().ok().filter(|name| is_asked_about(name))?.to_owned();
-                let (defined, weak) = (!symbol.is_undefined(), symbol.is_weak());
-                Some(Symbol { name, defined, weak, data: symbol.kind() == object::SymbolKind::Data })
-            })
-            .collect();
+        let symbols = file.dynamic_symbols().filter_map(|symbol| {
+            let name = symbol.name().ok().filter(|name| is_asked_about(name))?.to_owned();
+            let (defined, weak) = (!symbol.is_undefined(), symbol.is_weak());
+            Some(Symbol { name, defined, weak, data: symbol.kind() == object::SymbolKind::Data })
+        });
+        found.symbols = symbols.collect();
         // Versions are named in the table of names, among the symbols'.
         if let Some(names) = file.section_by_name(".dynstr").and_then(|section| section.data().ok()) {
             let names = names.split(|&b| b == 0).filter_map(|name| std::str::from_utf8(name).ok());
@@ -186,17 +183,20 @@ impl Elf {
         }
     }
 
+    /// Whether the name by which others need it begins so.
+    pub fn is_named(&self, start: &str) -> bool {
+        self.soname.as_deref().is_some_and(|name| name.starts_with(start))
+    }
+
     pub fn name(&self) -> String {
         self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned()
     }
 }
 
 fn is_asked_about(name: &str) -> bool {
-    name.starts_with("cu")
-        || matches!(
-            name,
-            "dlsym" | "dlvsym" | "dlmopen" | "dlopen" | "__cudaRegisterFatBinary" | "__asan_default_options"
-        )
+    const OTHERS: [&str; 6] =
+        ["dlsym", "dlvsym", "dlmopen", "dlopen", "__cudaRegisterFatBinary", "__asan_default_options"];
+    name.starts_with("cu") || OTHERS.contains(&name)
 }
 
 fn holds(data: &[u8], text: &[u8]) -> bool {

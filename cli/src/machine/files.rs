@@ -7,11 +7,13 @@ use crate::words::Failure;
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
+use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::str::FromStr;
 
 const MOST_BYTES: u64 = 1 << 28;
 
@@ -20,6 +22,17 @@ const MOST_BYTES_OF_SHORT: u64 = 1 << 24;
 
 pub(crate) fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
+}
+
+/// The text of a file of the kernel's, whose names may be in any encoding.
+pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
+    read(path).map(|text| String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The entries of a folder whose names are numbers, such as the processes in `/proc`.
+pub(crate) fn numbered<T: FromStr>(folder: impl AsRef<Path>) -> impl Iterator<Item = T> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {
@@ -31,9 +44,14 @@ pub(crate) fn open_in(folder: &Path, name: &str) -> io::Result<File> {
 }
 
 pub(crate) fn open_unlinked(path: &Path) -> io::Result<File> {
-    match fs::symlink_metadata(path)?.file_type().is_symlink() {
+    expect_no_link(fs::symlink_metadata(path)?.file_type())?;
+    open_with(path, OpenOptions::new().read(true), O_NOFOLLOW)
+}
+
+fn expect_no_link(kind: FileType) -> io::Result<()> {
+    match kind.is_symlink() {
         true => Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
-        false => open_with(path, OpenOptions::new().read(true), O_NOFOLLOW),
+        false => Ok(()),
     }
 }
 
@@ -61,7 +79,6 @@ pub(crate) fn open_to_write_in(folder: &Path, name: &str) -> io::Result<File> {
     open_with(&folder.join(name), OpenOptions::new().write(true), O_NOFOLLOW)
 }
 
-#[derive(Debug)]
 pub(crate) struct Locked(File);
 
 impl Locked {
@@ -114,10 +131,8 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Res
 pub(crate) fn create_in(folder: &Path, name: &str) -> io::Result<File> {
     let path = folder.join(name);
     if let Ok(about) = fs::symlink_metadata(&path) {
-        match about.file_type().is_symlink() {
-            true => return Err(io::Error::other("it is a symbolic link, and none is followed in a run folder")),
-            false => expect_regular(about.file_type())?,
-        }
+        expect_no_link(about.file_type())?;
+        expect_regular(about.file_type())?;
     }
     let flags = O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
     let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(flags).open(path)?;
@@ -156,10 +171,14 @@ pub(crate) fn all_of_short(file: File) -> io::Result<Vec<u8>> {
     at_most(file, MOST_BYTES_OF_SHORT)
 }
 
+/// A short file of a run folder, from JSON; `None` where there is none, or it is not complete.
+pub(crate) fn json_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Option<T> {
+    serde_json::from_slice(&open_in(folder, name).and_then(all_of_short).ok()?).ok()
+}
+
 fn at_most(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > most {
+    match file.take(most + 1).read_to_end(&mut bytes)? as u64 > most {
         true => Err(io::Error::other(format!("it is larger than {} MiB", most >> 20))),
         false => Ok(bytes),
     }

@@ -60,19 +60,14 @@ fn python_packages(prefix: &Path) -> Vec<PathBuf> {
 }
 
 pub(crate) fn find(named: Option<PathBuf>) -> Result<PathBuf, Failure> {
-    let path = match named {
-        Some(path) => path,
-        None => of_command(
-            &own_command().map_err(|error| Failure::Input(format!("cannot tell where this command is: {error}")))?,
-        ),
-    };
+    let unknown = |error| Failure::Input(format!("cannot tell where this command is: {error}"));
+    let path = named.map_or_else(|| own_command().map(|own| of_command(&own)).map_err(unknown), Ok)?;
     // The dynamic linker looks a name without a slash up in its own places, and splits at colons and blanks.
     let path = path.canonicalize().map_err(|error| Failure::at(&path, error))?;
     if path.to_string_lossy().contains([':', ' ']) {
-        return Err(Failure::Input(format!(
-            "{}: the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere",
-            path.display()
-        )));
+        let why =
+            "the dynamic linker cannot preload a path with a colon or a blank in it; use a copy or a link elsewhere";
+        return Err(Failure::at(path, why));
     }
     Ok(path)
 }

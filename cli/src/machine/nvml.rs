@@ -178,10 +178,8 @@ impl Cards {
 
     fn thin_out(&mut self, cards: usize) -> bool {
         let much = self.samples.len() >= MOST_LOOKS * cards.max(1);
-        if much {
-            let mut numbers = 0_usize..;
-            self.samples.retain(|_| numbers.next().is_some_and(|number| (number / cards.max(1)).is_multiple_of(2)));
-        }
+        let mut looks = (0_usize..).map(|number| number / cards.max(1));
+        self.samples.retain(|_| !much || looks.next().is_some_and(|look| look.is_multiple_of(2)));
         much
     }
 }
@@ -211,18 +209,10 @@ fn sample(card: u32, device: &Device<'_>) -> Sample {
 }
 
 fn named(bits: u64) -> Vec<String> {
-    const NAMES: [&str; 9] = [
-        "idle",
-        "application clocks",
-        "power cap",
-        "hardware slowdown",
-        "sync boost",
-        "software thermal slowdown",
-        "hardware thermal slowdown",
-        "power brake",
-        "display clocks",
-    ];
-    (0..).zip(NAMES).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
+    const NAMES: &str =
+        "idle, application clocks, power cap, hardware slowdown, sync boost, software thermal slowdown, \
+         hardware thermal slowdown, power brake, display clocks";
+    (0..).zip(NAMES.split(", ")).filter(|(bit, _)| bits >> bit & 1 == 1).map(|(_, name)| name.to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -42,7 +42,6 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
 }
 
 /// A thread that works beside this one. Whoever stops it waits only for so long: it may be stuck in the kernel or in a library.
-#[derive(Debug)]
 pub(crate) struct Beside {
     stop: Sender<()>,
     ended: Receiver<()>,

@@ -89,9 +89,8 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     let mut unwritten = write_files(&seen, wanted, &rules);
     // `--fail-on` also fails where a part of the run is unreadable.
     if wanted.fail_on.is_anything() && seen.problems().next().is_some() {
-        unwritten.push(Failure::Input(
-            "not all of what the run left can be read: what --fail-on is to find may be there".to_owned(),
-        ));
+        let why = "not all of what the run left can be read: what --fail-on is to find may be there";
+        unwritten.push(Failure::Input(why.to_owned()));
     }
 
     let mut lines = text::at_the_end(&seen);
@@ -117,10 +116,10 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
         Some(keys) => Ok(Some(keys)),
         // The first of several programs that share the file creates it.
         None if wanted.write_baseline.as_ref() == Some(path) => Ok(Some(BTreeSet::new())),
-        None => Err(Failure::Input(format!(
-            "baseline {0}: there is no such file; --write-baseline {0} makes one of a run",
-            path.display()
-        ))),
+        None => {
+            let what = "there is no such file; --write-baseline";
+            Err(Failure::Input(format!("baseline {0}: {what} {0} makes one of a run", path.display())))
+        }
     }
 }
 

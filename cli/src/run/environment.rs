@@ -30,17 +30,15 @@ pub(super) fn settings_of(options: &Options) -> Settings {
     Settings::read(given.iter().map(|(name, value)| (*name, value.as_str()))).0
 }
 
-pub(super) fn kills_on_hang(options: &Options) -> bool {
-    on_hang_is(options, KILL)
+/// The action at a hang that this command takes part in.
+pub(super) fn action_on_hang(options: &Options) -> Option<&'static str> {
+    let of_variable = || variable(settings::ON_HANG).map(|value| value.trim().to_owned());
+    let asked = options.setting(settings::ON_HANG).map(str::to_owned).or_else(of_variable)?;
+    [KILL, FAIL, REVOKE].into_iter().find(|action| *action == asked)
 }
 
-pub(super) fn acts_on_hang(options: &Options) -> bool {
-    [KILL, FAIL, REVOKE].into_iter().any(|action| on_hang_is(options, action))
-}
-
-pub(super) fn on_hang_is(options: &Options, action: &str) -> bool {
-    let of_variable = || variable(settings::ON_HANG).is_some_and(|value| value.trim() == action);
-    options.setting(settings::ON_HANG).map_or_else(of_variable, |value| value == action)
+fn kills_on_hang(options: &Options) -> bool {
+    action_on_hang(options) == Some(KILL)
 }
 
 pub(super) fn names_profile(options: &Options) -> bool {
@@ -75,14 +73,14 @@ pub(super) fn variables_of(
     others: Option<&OtherUsers>,
     library: Option<&Path>,
 ) -> Vec<program::Variable> {
-    let name = options.program[0].clone();
-    let loaded = library.and_then(|_| doctor::program::loaded(&name));
+    let name = &options.program[0];
+    let loaded = library.and_then(|_| doctor::program::loaded(name));
     let cannot_load = loaded.as_ref().and_then(|(path, program)| program::cannot_load(path, program));
     cannot_load.iter().for_each(output::say);
     let preloaded = library.filter(|_| cannot_load.is_none());
     let preload = preloaded.map(|library| program::preload(library, std::env::var_os("LD_PRELOAD")));
     let asan = loaded.and_then(|(_, program)| sanitizer::options_for(&program.ok()?));
-    program::goes_unguarded(&name).iter().for_each(output::say);
+    program::goes_unguarded(name).iter().for_each(output::say);
     variables(options, root, others, preload.map(|preload| (preload, asan)))
 }
 

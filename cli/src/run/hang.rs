@@ -32,8 +32,7 @@ pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
 }
 
 fn report_in(folder: &Path) -> Option<Value> {
-    let text = files::open_unlinked(&folder.join(HANG)).and_then(files::all_of_short).ok()?;
-    serde_json::from_slice(&text).ok()
+    files::json_in(folder, HANG)
 }
 
 fn recording_in(folder: &Path) -> Option<LiveRecording<RecordingFile>> {
@@ -110,13 +109,12 @@ pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Durati
 }
 
 fn is_known(folder: &Path, process: u32) -> bool {
-    let answer = || files::open_in(folder, DUMP).and_then(files::all_of_short).ok();
     let has_stack = |dump: DumpReport| {
         dump.hang.snapshot.blocked.iter().any(|call| call.queries.is_none())
             || dump.hang.stacks.iter().any(|stack| stack.thread == process)
     };
     report_in(folder).is_some_and(|hang| hang["resolved"].is_null())
-        || answer().and_then(|text| serde_json::from_slice(&text).ok()).is_some_and(has_stack)
+        || files::json_in(folder, DUMP).is_some_and(has_stack)
 }
 
 #[cfg(test)]

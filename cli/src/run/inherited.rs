@@ -5,7 +5,7 @@
 //! Must not: open anything before [`Descriptors::now`].
 
 use crate::folder::Stat;
-use crate::machine::{system, Signals};
+use crate::machine::{files, system, Signals};
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -40,7 +40,6 @@ fn was_closed(stream: usize) -> bool {
 /// Where there is no `/proc`, descriptors are looked for up to this number.
 const MOST: c_int = 1 << 12;
 
-#[derive(Debug)]
 pub(super) struct Descriptors {
     others: Vec<c_int>,
     kept: Vec<c_int>,
@@ -55,10 +54,8 @@ impl Descriptors {
             }
         }
         let kept = own_files.into_iter().filter_map(named_after).collect();
-        let listed = fs::read_dir("/proc/self/fd").map(|entries| {
-            entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect::<Vec<_>>()
-        });
-        let all = listed.unwrap_or_else(|_| (0..MOST).collect());
+        let listed: Vec<c_int> = files::numbered("/proc/self/fd").collect();
+        let all = if listed.is_empty() { (0..MOST).collect() } else { listed };
         // An exec has left them open.
         let others = all.into_iter().filter(|number| *number > 2 && system::descriptor_flags(*number) == Some(0));
         Self { others: others.collect(), kept }
@@ -109,11 +106,9 @@ pub(super) struct StandardError {
 
 impl StandardError {
     pub fn of(program: Pid) -> Self {
-        let is_awaited = || match FileType::from_raw_mode(fstat(stderr()).ok()?.st_mode) {
-            FileType::Fifo | FileType::Socket => Some(()),
-            _ => isatty(stderr()).then_some(()),
-        };
-        let seen = is_awaited().filter(|()| !was_closed(2)).map(|()| (program, of_process(program).join("2")));
+        let kind = fstat(stderr()).ok().map(|about| FileType::from_raw_mode(about.st_mode));
+        let is_awaited = matches!(kind, Some(FileType::Fifo | FileType::Socket)) || isatty(stderr());
+        let seen = (is_awaited && !was_closed(2)).then(|| (program, of_process(program).join("2")));
         Self { seen, is_held: true, place: None, next: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 

@@ -28,12 +28,12 @@ mod other_users;
 mod program;
 mod remembered;
 mod retry;
+mod returns;
 pub(crate) mod root;
 mod signals;
 mod supervise;
 mod tree;
 mod unguarded;
-mod unseen;
 
 pub(crate) use inherited::signals as inherited_signals;
 pub(crate) use options::{Options, EXPLORED};
@@ -47,11 +47,9 @@ use crate::forms::timing;
 use crate::judge::{seen, Finished};
 use crate::machine::nvml::Sampler;
 use crate::machine::{library, unix_now, Exec};
-use crate::words::on_hang::{FAIL, REVOKE};
+use crate::words::on_hang::KILL;
 use crate::words::{exit_code, output, Failure};
-use environment::{
-    acts_on_hang, host, make_root, names_profile, on_hang_is, own_profile, settings_of, variable, variables_of,
-};
+use environment::{action_on_hang, host, make_root, names_profile, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
 use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
@@ -103,7 +101,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let profile = library.as_ref().and_then(|_| own_profile(&mut options));
     let variables = variables_of(&options, &root, others.as_ref(), library.as_deref());
-    let beside = Observers::start(&options, &root);
+    let stop_observing = observe(&options, &root);
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let start = |exec: &Exec| {
@@ -113,7 +111,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
-            beside.stop();
+            stop_observing();
             root.finish(false);
             drop(others);
             // A program that replaces this process would keep the flag.
@@ -129,7 +127,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let places = [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
     let program = supervise::Started { program, tree, caught };
     let mut ended = supervise::supervise(program, &root, places, limits, unguarded)?;
-    beside.stop();
+    stop_observing();
     let unseen = unseen_by_the_run(&ended, &root, others, library.is_some());
     ended.unguarded.expected = expected(&mut ended, &root, is_watched.then_some(&options.program[0]));
     // One of the ranks that share a profile.
@@ -161,23 +159,15 @@ fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<Path
     }
 }
 
-/// The threads that write files in the folder of the run, or one that the user named, while the program runs.
-struct Observers {
-    sampler: Option<Sampler>,
-    metrics: Option<Writer>,
-}
-
-impl Observers {
-    /// Before the program, so that the first sample precedes it. The threads inherit this thread's signal mask.
-    fn start(options: &Options, root: &Root) -> Self {
-        let sampler = options.cold_start.then(|| Sampler::start(root.path()));
-        // A folder that is not there has no processes: an empty file says so.
-        Self { sampler, metrics: options.metrics.clone().map(|file| Writer::start(root.path(), file)) }
-    }
-
-    fn stop(self) {
-        self.sampler.into_iter().for_each(Sampler::stop);
-        self.metrics.into_iter().for_each(Writer::stop);
+/// Starts the threads that write files while the program runs: before it, so that the first sample precedes it. They inherit this thread's
+/// signal mask. The result stops them.
+fn observe(options: &Options, root: &Root) -> impl FnOnce() + use<> {
+    let sampler = options.cold_start.then(|| Sampler::start(root.path()));
+    // A folder that is not there has no processes: an empty file says so.
+    let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
+    move || {
+        sampler.into_iter().for_each(Sampler::stop);
+        metrics.into_iter().for_each(Writer::stop);
     }
 }
 
@@ -226,17 +216,17 @@ fn learn_from_earlier_attempts(options: &mut Options) {
 }
 
 fn limits(options: &Options, settings: &Settings) -> Limits {
-    let acts = acts_on_hang(options);
+    let action = action_on_hang(options);
     Limits {
         timeout: options.timeout,
         kill_after: options.kill_after,
         // Within limits: hundreds of ranks may share the folder.
         look_every: Duration::from_nanos(settings.hang_after_nanos / 10)
             .clamp(Duration::from_millis(100), Duration::from_secs(2)),
-        acts,
-        returns: [FAIL, REVOKE].into_iter().find(|action| on_hang_is(options, action)),
+        acts: action.is_some(),
+        returns: action.filter(|action| *action != KILL),
         gpu_dump_wait: Duration::from_nanos(settings.gpu_dump_wait_nanos),
-        needs_all: acts || options.wanted.fail_on.is_anything(),
+        needs_all: action.is_some() || options.wanted.fail_on.is_anything(),
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     }
@@ -307,7 +297,7 @@ fn needs_this_command(options: &Options) -> bool {
         || options.require_records
         || options.cold_start
         || options.blocking
-        || acts_on_hang(options)
+        || action_on_hang(options).is_some()
         || wanted.result
         || wanted.fail_on.is_anything()
         || options.files().iter().any(|file| file.is_some())
@@ -336,9 +326,8 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     // `--fail-on` also fails where processes were unseen.
     let fail_on = &options.wanted.fail_on;
     let lost = unseen.iter().filter(|_| fail_on.is_anything());
-    failures.extend(
-        lost.map(|whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"))),
-    );
+    let unknown = |whom| Failure::Input(format!("nothing is known {whom}: what --fail-on is to find may be there"));
+    failures.extend(lost.map(unknown));
     failures.iter().for_each(|failure| output::say(failure.to_string()));
     // Findings and the program's own failure take precedence. A timeout does not if a process was unseen: that process may hang.
     let code = match code {

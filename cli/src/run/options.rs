@@ -26,106 +26,84 @@ pub(crate) struct Own {
     pub many: bool,
 }
 
-const SWITCH: Own = Own { flag: "", value: None, values: "a switch", default: "off", help: "", many: false };
-const FILE: Own = Own {
-    flag: "",
-    value: Some("FILE"),
-    values: "a file; %h, %p, %r, %t and %% as in --out",
-    default: "none",
-    help: "",
-    many: false,
-};
+impl Own {
+    const fn switch(flag: &'static str, help: &'static str) -> Self {
+        Self { flag, value: None, values: "a switch", default: "off", help, many: false }
+    }
+
+    const fn file(flag: &'static str, help: &'static str) -> Self {
+        let values = "a file; %h, %p, %r, %t and %% as in --out";
+        Self { flag, value: Some("FILE"), values, default: "none", help, many: false }
+    }
+
+    /// An option with a value: the value's name, what it may be, and its default.
+    const fn valued(flag: &'static str, [value, values, default]: [&'static str; 3], help: &'static str) -> Self {
+        Self { flag, value: Some(value), values, default, help, many: false }
+    }
+
+    const fn many(self) -> Self {
+        Self { many: true, ..self }
+    }
+}
 
 pub(crate) const OWN: &[Own] = &[
-    Own {
-        flag: "--timeout",
-        value: Some("DURATION"),
-        values: "a duration: 500ms, 30s, 2m; 0 is never",
-        default: "never",
-        help: "how long the program may take; after that, run ends it and every process that it has started",
-        many: false,
-    },
-    Own {
-        flag: "--kill-after",
-        value: Some("DURATION"),
-        values: "a duration; 0 is at once",
-        default: "10s",
-        help:
-            "how long run waits between SIGTERM and SIGKILL when it ends a process, and with --on-hang fail before that",
-        many: false,
-    },
-    Own {
-        flag: "--fail-on",
-        value: Some("LIST"),
-        values:
+    Own::valued(
+        "--timeout",
+        ["DURATION", "a duration: 500ms, 30s, 2m; 0 is never", "never"],
+        "how long the program may take; after that, run ends it and every process that it has started",
+    ),
+    Own::valued(
+        "--kill-after",
+        ["DURATION", "a duration; 0 is at once", "10s"],
+        "how long run waits between SIGTERM and SIGKILL when it ends a process, and with --on-hang fail before that",
+    ),
+    Own::valued(
+        "--fail-on",
+        [
+            "LIST",
             "hang, hazard, hazard:CODE, CODE, late-load, prevented, unguarded, retried; a list with commas; may be given more than once",
-        default: "nothing",
-        help: "the findings that fail the run of a program with status 0",
-        many: true,
-    },
-    Own {
-        flag: "--retry",
-        value: Some("N"),
-        values: "a number up to 100",
-        default: "0",
-        help: "how often a run that ended for a hang is made again, with the profile of what it had loaded; other failures are final",
-        many: false,
-    },
-    Own { flag: "--keep", help: "keep the folder of the run in any case", ..SWITCH },
-    Own {
-        flag: "--require-records",
-        help: "do not start the program where the folder of the run cannot be made",
-        ..SWITCH
-    },
-    Own {
-        flag: "--result",
-        help: "at the end, write one line of findings to standard error, also if there are none",
-        ..SWITCH
-    },
-    Own { flag: "--junit", help: "write the findings as a JUnit report", ..FILE },
-    Own { flag: "--json", help: "write the findings as JSON", ..FILE },
-    Own { flag: "--sarif", help: "write the findings as SARIF", ..FILE },
-    Own { flag: "--html", help: "write the findings as one page for a browser", ..FILE },
-    Own {
-        flag: "--annotations",
-        value: Some("SYSTEM"),
-        values: "auto, off, github, gitlab, azure, teamcity",
-        default: "auto",
-        help: "write the findings to standard error as annotations of a CI system; auto detects the system",
-        many: false,
-    },
-    Own {
-        flag: "--suppress",
-        value: Some("FILE"),
-        values: "a file of TYPE:PATTERN lines; may be given more than once",
-        default: "none",
-        help: "the hazards that are neither reported nor fail the run",
-        many: true,
-    },
-    Own {
-        flag: "--baseline",
-        value: Some("FILE"),
-        values: "a file of --write-baseline; fields as there",
-        default: "none",
-        help: "the known hazards: only new ones are reported and fail the run",
-        many: false,
-    },
-    Own { flag: "--write-baseline", help: "write the hazards of this run as a baseline", ..FILE },
-    Own {
-        flag: "--metrics",
-        help: "write the processes' metrics for Prometheus, every two seconds and at the end",
-        ..FILE
-    },
-    Own { flag: "--cold-start", help: "at the end, say what the program's start spent its time on", ..SWITCH },
-    Own { flag: "--blocking", help: "at the end, say which asynchronous calls blocked the host, and why", ..SWITCH },
-    Own {
-        flag: "--library",
-        value: Some("FILE"),
-        values: "a file",
-        default: "that of this command, which `lazyguard doctor` names",
-        help: "the guard's library",
-        many: false,
-    },
+            "nothing",
+        ],
+        "the findings that fail the run of a program with status 0",
+    )
+    .many(),
+    Own::valued(
+        "--retry",
+        ["N", "a number up to 100", "0"],
+        "how often a run that ended for a hang is made again, with the profile of what it had loaded; other failures are final",
+    ),
+    Own::switch("--keep", "keep the folder of the run in any case"),
+    Own::switch("--require-records", "do not start the program where the folder of the run cannot be made"),
+    Own::switch("--result", "at the end, write one line of findings to standard error, also if there are none"),
+    Own::file("--junit", "write the findings as a JUnit report"),
+    Own::file("--json", "write the findings as JSON"),
+    Own::file("--sarif", "write the findings as SARIF"),
+    Own::file("--html", "write the findings as one page for a browser"),
+    Own::valued(
+        "--annotations",
+        ["SYSTEM", "auto, off, github, gitlab, azure, teamcity", "auto"],
+        "write the findings to standard error as annotations of a CI system; auto detects the system",
+    ),
+    Own::valued(
+        "--suppress",
+        ["FILE", "a file of TYPE:PATTERN lines; may be given more than once", "none"],
+        "the hazards that are neither reported nor fail the run",
+    )
+    .many(),
+    Own::valued(
+        "--baseline",
+        ["FILE", "a file of --write-baseline; fields as there", "none"],
+        "the known hazards: only new ones are reported and fail the run",
+    ),
+    Own::file("--write-baseline", "write the hazards of this run as a baseline"),
+    Own::file("--metrics", "write the processes' metrics for Prometheus, every two seconds and at the end"),
+    Own::switch("--cold-start", "at the end, say what the program's start spent its time on"),
+    Own::switch("--blocking", "at the end, say which asynchronous calls blocked the host, and why"),
+    Own::valued(
+        "--library",
+        ["FILE", "a file", "that of this command, which `lazyguard doctor` names"],
+        "the guard's library",
+    ),
 ];
 
 /// The options that `-h` shows: those that most people need, in this order. They come first in `--help`.
@@ -260,17 +238,16 @@ fn of_own(own: &'static Own) -> Arg {
 
 impl clap::Args for Options {
     fn augment_args(command: Command) -> Command {
+        let any = || clap::value_parser!(OsString);
         let program = Arg::new(PROGRAM)
             .value_name("PROGRAM")
             .help("The program and its arguments")
             .value_hint(ValueHint::CommandWithArguments)
-            .value_parser(clap::value_parser!(OsString))
+            .value_parser(any())
             .num_args(1..)
             .trailing_var_arg(true)
             .required(true);
-        let hidden = [ATTEMPT, EXPLORED];
-        let hidden =
-            hidden.map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(clap::value_parser!(OsString)));
+        let hidden = [ATTEMPT, EXPLORED].map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(any()));
         command
             .args(all_options())
             .args(hidden)
@@ -327,6 +304,9 @@ impl FromArgMatches for Options {
         }
         expect_different_files(file)?;
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
+        let all = |name: &str| matches.get_many::<OsString>(name).into_iter().flatten();
+        let lists = matches.get_many::<String>("--fail-on").into_iter().flatten();
+        let lists: Vec<_> = lists.map(|list| list.trim()).collect();
         Ok(Self {
             settings,
             own_profile: matches.contains_id(PROFILE) && !has_value(PROFILE),
@@ -341,31 +321,20 @@ impl FromArgMatches for Options {
             metrics: file("--metrics"),
             library: file("--library"),
             wanted: Wanted {
-                fail_on: {
-                    let lists: Vec<&str> =
-                        matches.get_many::<String>("--fail-on").into_iter().flatten().map(|list| list.trim()).collect();
-                    parsed("--fail-on", &lists.join(","))?
-                },
+                fail_on: parsed("--fail-on", &lists.join(","))?,
                 junit: file("--junit"),
                 json: file("--json"),
                 sarif: file("--sarif"),
                 html: file("--html"),
-                suppressions: matches
-                    .get_many::<OsString>("--suppress")
-                    .into_iter()
-                    .flatten()
-                    .filter(|path| !path.is_empty())
-                    .map(PathBuf::from)
-                    .collect(),
+                suppressions: all("--suppress").filter(|path| !path.is_empty()).map(PathBuf::from).collect(),
                 baseline: file("--baseline"),
                 write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 result: matches.get_flag("--result"),
-                keeps_folder: false,
-                earlier: Vec::new(),
                 explored: file(EXPLORED),
+                ..Wanted::default()
             },
-            program: matches.get_many::<OsString>(PROGRAM).into_iter().flatten().cloned().collect(),
+            program: all(PROGRAM).cloned().collect(),
         })
     }
 

@@ -22,7 +22,6 @@ const MOST_FOLDERS: usize = 4096;
 const MOST_FILES: usize = 64;
 const MOST_BYTES: u64 = 256 << 20;
 
-#[derive(Debug)]
 pub(super) struct OtherUsers {
     outer: PathBuf,
     place: PathBuf,
@@ -70,9 +69,8 @@ impl OtherUsers {
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
         let names = names.filter(|name| process_of(name).is_some()).take(MOST_FOLDERS);
         let mut room = MOST_BYTES;
-        names
-            .filter_map(|name| self.bring(&name, root, &mut room).err().map(|error| format!("{name}: {error}")))
-            .collect()
+        let mut bring = |name: String| self.bring(&name, root, &mut room).err().map(|error| format!("{name}: {error}"));
+        names.filter_map(&mut bring).collect()
     }
 
     fn bring(&self, name: &str, root: &Path, room: &mut u64) -> io::Result<()> {

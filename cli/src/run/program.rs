@@ -27,7 +27,6 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
     OsStr::from_bytes(&joined.join(&b':')).to_owned()
 }
 
-#[derive(Debug)]
 pub(super) struct NotStarted {
     pub code: u8,
     pub line: String,
@@ -80,12 +79,8 @@ fn text(text: &OsStr) -> io::Result<CString> {
 
 fn prepared(name: &OsStr, program: &[OsString], variables: &[Variable]) -> io::Result<Exec> {
     let arguments = program.iter().map(|word| text(word)).collect::<io::Result<_>>()?;
-    Ok(Exec {
-        file: text(name)?,
-        arguments,
-        environment: environment(system::environment(), variables)?,
-        signals: inherited::signals(),
-    })
+    let environment = environment(system::environment(), variables)?;
+    Ok(Exec { file: text(name)?, arguments, environment, signals: inherited::signals() })
 }
 
 /// This command's own, entry for entry. A variable keeps its places: the dynamic linker takes the last, `getenv` the first.
@@ -94,14 +89,9 @@ fn environment(own: Vec<CString>, variables: &[Variable]) -> io::Result<Vec<CStr
     for (name, value) in variables {
         let start = [name.as_bytes(), b"="].concat();
         let entry = CString::new([&start, value.as_bytes()].concat())?;
-        let mut is_there = false;
-        for own in entries.iter_mut().filter(|own| own.as_bytes().starts_with(&start)) {
-            own.clone_from(&entry);
-            is_there = true;
-        }
-        if !is_there {
-            entries.push(entry);
-        }
+        let is_it = |own: &&mut CString| own.as_bytes().starts_with(&start);
+        let there = entries.iter_mut().filter(is_it).map(|own| own.clone_from(&entry)).count();
+        entries.extend((there == 0).then_some(entry));
     }
     Ok(entries)
 }

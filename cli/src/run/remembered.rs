@@ -21,14 +21,12 @@ pub(super) struct Identity {
 impl Identity {
     /// The identity of a process that has not been reaped. In a pid namespace of its own it has another id.
     pub fn of(process: Pid) -> Self {
-        let number = || process.as_raw_pid().unsigned_abs();
+        let number = process.as_raw_pid();
         let status = crate::machine::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
         // The last of its ids, one for each namespace that it is in.
         let own = numbers(&status, "NSpid:").last().copied();
-        Self {
-            process: own.unwrap_or_else(number),
-            start_ticks: Stat::of(process.as_raw_pid()).map(|stat| stat.started),
-        }
+        let start_ticks = Stat::of(number).map(|stat| stat.started);
+        Self { process: own.unwrap_or(number.unsigned_abs()), start_ticks }
     }
 
     pub fn process(self) -> u32 {

@@ -48,10 +48,8 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
             return Ok(code_of(ended));
         }
         let next = hung + 1;
-        output::say(format!(
-            "attempt {hung} hung ({}): attempt {next} has the profile of what it had loaded",
-            last.code
-        ));
+        let code = &last.code;
+        output::say(format!("attempt {hung} hung ({code}): attempt {next} has the profile of what it had loaded"));
     }
 }
 
@@ -101,11 +99,13 @@ pub(crate) fn code_of(ended: WaitStatus) -> u8 {
         let _ = signal_hook::low_level::emulate_default_handler(signal);
     }
     let number = |value: i32| u8::try_from(value).unwrap_or(exit_code::OWN_FAILURE);
-    signal.map_or_else(
-        || ended.exit_status().map_or(exit_code::OWN_FAILURE, number),
-        |signal| number(signal).saturating_add(exit_code::SIGNAL),
-    )
+    match signal {
+        Some(signal) => number(signal).saturating_add(exit_code::SIGNAL),
+        None => ended.exit_status().map_or(exit_code::OWN_FAILURE, number),
+    }
 }
+
+const OF_A_PIPE: &str = "its standard input is a pipe, of which it may have read (< /dev/null has no such doubt)";
 
 enum Input {
     /// Closed, a device such as `/dev/null`, or a terminal.
@@ -132,13 +132,11 @@ impl Input {
     fn begin_again(&self) -> Result<(), String> {
         match self {
             Self::Endless | Self::Empty => Ok(()),
-            Self::File(at) => seek(stdin(), SeekFrom::Start(*at))
-                .map(|_| ())
-                .map_err(|error| format!("its standard input cannot be read from the beginning: {error}")),
-            Self::Stream => {
-                Err("its standard input is a pipe, of which it may have read (< /dev/null has no such doubt)"
-                    .to_owned())
-            }
+            Self::File(at) => match seek(stdin(), SeekFrom::Start(*at)) {
+                Ok(_) => Ok(()),
+                Err(error) => Err(format!("its standard input cannot be read from the beginning: {error}")),
+            },
+            Self::Stream => Err(OF_A_PIPE.to_owned()),
         }
     }
 }
@@ -147,7 +145,7 @@ impl Input {
 fn has_ended() -> bool {
     let input = stdin();
     let mut asked = [PollFd::new(&input, PollFlags::IN)];
-    let is_hung_up =
-        poll(&mut asked, Some(&Timespec::default())).is_ok() && asked[0].revents().contains(PollFlags::HUP);
+    let answered = poll(&mut asked, Some(&Timespec::default())).is_ok();
+    let is_hung_up = answered && asked[0].revents().contains(PollFlags::HUP);
     is_hung_up && ioctl_fionread(input).is_ok_and(|bytes| bytes == 0)
 }

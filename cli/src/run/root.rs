@@ -65,7 +65,6 @@ fn template_in(root: &str) -> String {
     format!("{}/{EACH}", literal_folder(root))
 }
 
-#[derive(Debug)]
 enum Kind {
     /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
     AskedFor(Vec<PathBuf>),
@@ -75,7 +74,6 @@ enum Kind {
     Absent,
 }
 
-#[derive(Debug)]
 pub(super) struct Root {
     path: PathBuf,
     kind: Kind,
@@ -109,13 +107,10 @@ impl Root {
     pub fn note(&self, ends: &[ProcessEnd]) {
         let own: HashSet<u32> = folders(&self.path).iter().filter_map(|folder| process_with(folder)).collect();
         let ends: Vec<_> = ends.iter().filter(|end| own.contains(&end.process)).collect();
-        let mark = files::read_in(&self.path, MARK)
-            .ok()
-            .and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-        let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
         // The program may have overwritten the mark.
-        let Some(content) = mark.as_object_mut() else { return };
-        content.insert(ends::KEY.to_owned(), serde_json::json!(ends));
+        let mark = files::json_in::<serde_json::Value>(&self.path, MARK).filter(serde_json::Value::is_object);
+        let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
+        mark[ends::KEY] = serde_json::json!(ends);
         // In place: the lock is on this file, which only gets longer.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
@@ -249,9 +244,8 @@ impl Root {
             return;
         }
         let well = |folder: &PathBuf| {
-            let summary = files::read_in(folder, "run.json").ok();
-            let summary = summary.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
-            summary.is_some_and(|summary| summary["ended"] == "exit" && summary["hangs"].as_u64() == Some(0))
+            let summary: Option<serde_json::Value> = files::json_in(folder, "run.json");
+            summary.is_some_and(|summary| summary["ended"] == "exit" && summary["hangs"] == 0)
         };
         let recorded = |folder: PathBuf| {
             let recording = folder.join(RECORDING);
@@ -259,9 +253,6 @@ impl Root {
             Some((since, recording, folder))
         };
         let mut all: Vec<_> = folders(&self.path).into_iter().filter_map(recorded).collect();
-        if all.len() <= MOST_KEPT {
-            return;
-        }
         all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
         for (_, recording, _) in all.iter().skip(MOST_KEPT).filter(|(_, _, folder)| well(folder)) {
             // A failure is harmless: the next call tries again.
@@ -301,16 +292,11 @@ impl Root {
 
     /// Leaves the findings to the outer run, without recordings: hundreds would be too big. Returns whether there are any.
     fn leaves_findings(&self) -> bool {
-        let mut any = false;
-        for folder in folders(&self.path) {
-            if folder.join(HAZARDS).exists() || is_run(&folder) {
-                any = true;
-                let _ = fs::remove_file(folder.join(RECORDING));
-            } else {
-                old_runs::remove(&folder);
-            }
-        }
-        any
+        let has_findings = |folder: &PathBuf| folder.join(HAZARDS).exists() || is_run(folder);
+        let (found, others): (Vec<_>, Vec<_>) = folders(&self.path).into_iter().partition(has_findings);
+        others.iter().for_each(|folder| old_runs::remove(folder));
+        found.iter().for_each(|folder| drop(fs::remove_file(folder.join(RECORDING))));
+        !found.is_empty()
     }
 }
 

@@ -5,11 +5,11 @@
 use super::hang::{self, Watch};
 use super::inherited::StandardError;
 use super::remembered::{Identity, Remembered};
+use super::returns::{first_late, others, Failing};
 use super::root::{process_with, Root};
 use super::signals::{stop_with_the_program, there_is_a_terminal, Caught, Heard};
 use super::tree::{self, Tree};
-use super::unguarded;
-use super::unseen::Unseen;
+use super::unguarded::{self, Unseen};
 use crate::folder::{proc_is_mounted, ProcessEnd, Stat};
 use crate::inspect::dump::{ask_all, Purpose};
 use crate::judge::{End, Unguarded};
@@ -43,7 +43,6 @@ pub(super) struct Limits {
     pub thin_out: bool,
 }
 
-#[derive(Debug)]
 pub(super) struct Ended {
     pub end: End,
     pub interrupted: bool,
@@ -102,32 +101,6 @@ struct Ending {
     why: End,
     kill_at: Instant,
     killed: Option<Instant>,
-}
-
-/// A process whose blocked calls return an error on purpose.
-struct Failing {
-    folder: PathBuf,
-    until: Instant,
-    /// Its calls of the driver when that was asked for, and when it had answered before.
-    calls: Option<u64>,
-    answered: Option<u64>,
-}
-
-impl Failing {
-    fn new(folder: PathBuf, until: Instant) -> Self {
-        Self { calls: hang::calls_of(&folder), answered: hang::answered_at(&folder), folder, until }
-    }
-
-    fn answers(&self) -> bool {
-        let answered = hang::answered_at(&self.folder);
-        answered.is_some() && answered != self.answered
-    }
-
-    /// After a revoke, a process goes on where no hang of its own stands and it has called the driver since, as far as is known.
-    fn goes_on(&self, process: u32) -> bool {
-        let called = || self.calls.is_none_or(|before| hang::calls_of(&self.folder).is_none_or(|now| now != before));
-        !hang::stands_in(&self.folder) && !is_stopped(process as i32) && called()
-    }
 }
 
 struct Supervisor<'a> {
@@ -326,39 +299,21 @@ impl Supervisor<'_> {
                  what has not answered in {:?} is ended",
                 self.limits.kill_after
             ));
-            let hangs = process_with(&folder);
-            let others = match action {
-                REVOKE => hang::with_communicators(&self.places),
-                _ => hang::with_contexts(&self.places),
-            };
-            // As they are before they are asked.
-            let others = others.into_iter().filter(|other| *other != folder).map(|other| Failing::new(other, until));
-            let others: Vec<_> = others.collect();
+            let (hangs, others) = (process_with(&folder), others(&folder, action, &self.places, until));
             let asked = self.alive().into_iter().filter(|process| Some(*process) != hangs).collect();
             ask_all(asked, Purpose::Fail, EVIDENCE_WITHIN);
-            self.failing.extend(others);
+            self.failing = others;
         }
         self.failing.retain(|known| known.folder != folder);
-        self.failing.push(Failing { answered: None, ..Failing::new(folder, until) });
+        self.failing.push(Failing::hanging(folder, until));
     }
 
     fn does_not_answer(&mut self) -> Option<PathBuf> {
         if self.failing.is_empty() {
             return None;
         }
-        let (alive, now) = (self.alive(), Instant::now());
-        let revokes = self.limits.returns == Some(REVOKE);
-        self.failing.retain(|known| {
-            let living = process_with(&known.folder).filter(|process| alive.contains(process));
-            living.is_some_and(|process| !(revokes && now >= known.until && known.goes_on(process)))
-        });
-        let is_late = |known: &&Failing| {
-            // What came of the request is in a new report, with which the time begins anew.
-            now >= known.until + self.limits.gpu_dump_wait
-                || now >= known.until && !hang::waits_for_the_driver(&known.folder)
-        };
-        let late = self.failing.iter().filter(is_late).find(|known| !known.answers());
-        late.map(|known| known.folder.clone())
+        let alive = self.alive();
+        first_late(&mut self.failing, &alive, self.limits.returns == Some(REVOKE), self.limits.gpu_dump_wait)
     }
 
     fn look_for_the_unseen(&mut self, now: bool) {
@@ -367,9 +322,8 @@ impl Supervisor<'_> {
         }
         self.unseen_looked_at = Instant::now();
         for process in self.unseen.look(&self.tree.processes(), self.root.text(), &self.places) {
-            self.say(format!(
-                "{process} could make no folder that this run reads: a hang or a hazard in it is not seen"
-            ));
+            let what = "could make no folder that this run reads: a hang or a hazard in it is not seen";
+            self.say(format!("{process} {what}"));
         }
     }
 

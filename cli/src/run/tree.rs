@@ -3,18 +3,15 @@
 //! Must not: touch a process that does not descend from this one.
 
 use crate::folder::Stat;
+use crate::machine::files;
 use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
-use std::fs;
 
 fn all() -> HashMap<i32, Stat> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let processes = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    processes.filter_map(|process| Some((process, Stat::of(process)?))).collect()
+    files::numbered("/proc").filter_map(|process| Some((process, Stat::of(process)?))).collect()
 }
 
 /// A shell that replaced itself by this command (`exec`) may have left children, such as `tee`, that are not the program's.
-#[derive(Debug)]
 pub(super) struct Tree {
     strangers: Vec<(i32, u64)>,
 }
@@ -22,19 +19,15 @@ pub(super) struct Tree {
 impl Tree {
     /// A process that already descends from this one is a stranger: the program has not been started yet.
     pub fn before_the_program() -> Self {
-        let none = Self { strangers: Vec::new() };
         let seen = all();
-        let strangers =
-            none.among(&seen).into_iter().filter_map(|process| Some((process, seen.get(&process)?.started)));
-        Self { strangers: strangers.collect() }
+        let strangers = Self { strangers: Vec::new() }.among(&seen).into_iter();
+        Self { strangers: strangers.filter_map(|process| Some((process, seen.get(&process)?.started))).collect() }
     }
 
     pub fn processes(&self) -> Vec<Pid> {
         let seen = all();
-        let all = self.among(&seen).into_iter();
-        all.filter(|process| seen.get(process).is_some_and(|seen| !seen.has_ended()))
-            .filter_map(Pid::from_raw)
-            .collect()
+        let runs = |process: &i32| seen.get(process).is_some_and(|seen| !seen.has_ended());
+        self.among(&seen).into_iter().filter(runs).filter_map(Pid::from_raw).collect()
     }
 
     fn among(&self, seen: &HashMap<i32, Stat>) -> HashSet<i32> {

@@ -68,15 +68,13 @@ fn named(dump: &Dump<'_>, hang: Option<&HangReport>) -> Vec<StackSeen> {
     dump.threads
         .iter()
         .map(|thread| {
-            let walked = walk(dump, thread);
+            let mut places = walk(dump, thread);
             let live = hang.and_then(|hang| hang.stacks.iter().find(|stack| stack.thread == thread.thread));
-            let live: Vec<_> = live.map_or(Vec::new(), |stack| stack.frames.iter().map(|f| f.address).collect());
+            let live: Vec<_> = live.iter().flat_map(|stack| &stack.frames).map(|frame| frame.address).collect();
             // The process's own unwinding may be longer, if a file is gone now.
-            let longer =
-                live.len() > walked.len() && live.iter().zip(&walked).all(|(live, (walked, _))| live == walked);
-            let mut places = walked;
-            if longer {
-                places.extend(live[places.len()..].iter().map(|address| (*address, address.wrapping_sub(1))));
+            if live.iter().zip(&places).all(|(live, (walked, _))| live == walked) {
+                let longer = live.iter().skip(places.len()).map(|address| (*address, address.wrapping_sub(1)));
+                places.extend(longer.collect::<Vec<_>>());
             }
             stack(&dump.modules, thread.thread, &places)
         })

@@ -60,8 +60,7 @@ impl Symbolizer {
 
     /// Adds the mappings of a live process, for files loaded after the recording's texts were made.
     pub fn and_process(mut self, process: u32) -> Self {
-        let maps = files::read(format!("/proc/{process}/maps")).unwrap_or_default();
-        self.ranges.extend(mapped(&String::from_utf8_lossy(&maps)));
+        self.ranges.extend(mapped(&files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default()));
         self
     }
 

@@ -12,9 +12,7 @@ pub(crate) const UNGUARDED: u8 = 119;
 pub(crate) const TIMED_OUT: u8 = 124;
 /// `lazyguard run` itself could not do its work, as `env` and `timeout` have it, and so are the next two.
 pub(crate) const OWN_FAILURE: u8 = 125;
-/// The program cannot be run.
 pub(crate) const CANNOT_RUN: u8 = 126;
-/// The program is not there.
 pub(crate) const NOT_FOUND: u8 = 127;
 /// Added to the number of the signal that ended the program.
 pub(crate) const SIGNAL: u8 = 128;

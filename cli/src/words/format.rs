@@ -37,6 +37,18 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// The first of several, with so much between them, and how many more there are.
+pub(crate) fn first_of(
+    all: impl ExactSizeIterator<Item = String>,
+    most: usize,
+    between: &str,
+    more: impl FnOnce(u64) -> String,
+) -> String {
+    let rest = all.len().saturating_sub(most) as u64;
+    let more = (rest > 0).then(|| more(rest));
+    all.take(most).chain(more).collect::<Vec<_>>().join(between)
+}
+
 /// A moment on the wall, from nanoseconds since 1970.
 pub(crate) fn utc(unix_nanos: u64) -> String {
     let moment = i64::try_from(unix_nanos).map(DateTime::from_timestamp_nanos).unwrap_or_default();

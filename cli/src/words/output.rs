@@ -51,7 +51,6 @@ impl<'a> Output<'a> {
         &mut self.out
     }
 
-    /// The lines, one by one.
     pub fn lines(&mut self, lines: impl IntoIterator<Item: fmt::Display>) -> io::Result<()> {
         lines.into_iter().try_for_each(|line| self.line(format_args!("{line}")))
     }
@@ -107,7 +106,6 @@ pub(crate) struct Progress {
 
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Whether there is a progress line, or will be.
 static IN_PROGRESS: AtomicBool = AtomicBool::new(false);
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]

@@ -77,22 +77,18 @@ impl Job {
 
 fn runs_of(what: &Path, problems: &mut Vec<String>) -> Result<Vec<(PathBuf, Run)>, String> {
     let what = runs::newest_quietly(what);
-    let one = |run: Run| {
-        let place = run.folder.clone().or_else(|| run.recording.clone()).unwrap_or_else(|| what.clone());
-        (place, run)
-    };
     if !what.is_dir() || is_process_folder(&what) {
-        return Run::find_quietly(&what).map(|run| vec![one(run)]).map_err(|failure| failure.to_string());
+        let run = Run::find_quietly(&what).map_err(|failure| failure.to_string())?;
+        let place = run.folder.as_ref().or(run.recording.as_ref()).unwrap_or(&what);
+        return Ok(vec![(place.clone(), run)]);
     }
-    let mut unreadable = Vec::new();
-    let folders = runs::process_folders(&what, &mut unreadable, |_| true);
-    problems.append(&mut unreadable);
-    let mut runs = Vec::new();
-    for folder in folders {
-        match Run::find_quietly(&folder) {
-            Ok(run) => runs.push((folder, run)),
-            Err(failure) => problems.push(failure.to_string()),
+    let folders = runs::process_folders(&what, problems, |_| true).into_iter();
+    let found = |folder: PathBuf| match Run::find_quietly(&folder) {
+        Ok(run) => Some((folder, run)),
+        Err(failure) => {
+            problems.push(failure.to_string());
+            None
         }
-    }
-    Ok(runs)
+    };
+    Ok(folders.filter_map(found).collect())
 }

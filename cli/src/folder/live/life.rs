@@ -70,9 +70,8 @@ impl Heartbeat {
 
 /// The age of the newest heartbeat by this machine's monotonic clock, where that makes sense.
 fn age_by_clock(facts: &ProcessFacts) -> Option<Nanos> {
-    let now = clock_gettime(ClockId::Monotonic);
-    let now =
-        u64::try_from(now.tv_sec).ok()?.checked_mul(1_000_000_000)?.checked_add(u64::try_from(now.tv_nsec).ok()?)?;
+    let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).ok()?;
+    let now = u64::try_from(now.as_nanos()).ok()?;
     now.checked_sub(facts.armed_monotonic_nanos.checked_add(facts.last_seen)?)
 }
 

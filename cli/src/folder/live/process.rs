@@ -15,7 +15,7 @@ use lazyguard_core::api::{Class, Code, EntryPoint};
 use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile, StreamClass};
 use lazyguard_core::report::{HangReport, RevokedSeen, Summary};
 use lazyguard_core::run_folder::file::{HANG, RUN};
-use lazyguard_core::trace::read::{LiveRecording, Recording, Source};
+use lazyguard_core::trace::read::{LiveRecording, Recording, Source, ThreadSeen};
 use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, HashMap};
@@ -99,10 +99,7 @@ pub(super) struct Followed {
 impl Followed {
     /// Opens its recording. Without one its reports are followed; the line says why.
     pub fn open(run: &Run) -> (Self, Option<Failure>) {
-        let (live, why) = match run.open_live() {
-            Ok(live) => (live, None),
-            Err(failure) => (None, Some(failure)),
-        };
+        let (live, why) = run.open_live().map_or_else(|failure| (None, Some(failure)), |live| (live, None));
         (Self { run: run.clone(), live, ..Self::default() }, why)
     }
 
@@ -172,7 +169,9 @@ impl Followed {
     }
 
     fn now(&self) -> Option<ProcessNow> {
-        let recording = self.live.as_ref()?.tables();
+        let live = self.live.as_ref()?;
+        let recording = live.tables();
+        let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
         let (calls, launches) = recording.calls_and_launches();
@@ -200,10 +199,7 @@ impl Followed {
             hang,
             revoked: self.summary.newest.as_ref().map(|summary| summary.revoked.clone()).unwrap_or_default(),
             looks_for_hangs: settings.hang_after_nanos != 0 && settings.enabled,
-            lost_records: self.live.as_ref().map_or(0, |live| {
-                let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
-                lost.into_iter().fold(0, u64::saturating_add)
-            }),
+            lost_records: lost.into_iter().fold(0, u64::saturating_add),
         })
     }
 
@@ -232,18 +228,12 @@ fn by_code(hazards: Vec<Hazard>) -> BTreeMap<(Code, bool), u64> {
 
 fn waits<S: Source>(recording: &Recording<S>) -> Vec<WaitNow> {
     let now = recording.facts().last_seen;
-    let threads = recording.threads().iter();
-    let mut waits: Vec<_> = threads
-        .filter_map(|thread| {
-            let call = thread.call_in_progress?;
-            Some(WaitNow {
-                thread: thread.thread,
-                thread_name: thread.name.clone(),
-                what: what_of(recording, &call),
-                nanos: now.saturating_sub(call.entered),
-            })
-        })
-        .collect();
+    let wait = |thread: &ThreadSeen| {
+        let call = thread.call_in_progress?;
+        let (what, nanos) = (what_of(recording, &call), now.saturating_sub(call.entered));
+        Some(WaitNow { thread: thread.thread, thread_name: thread.name.clone(), what, nanos })
+    };
+    let mut waits: Vec<_> = recording.threads().iter().filter_map(wait).collect();
     waits.sort_by_key(|wait| (std::cmp::Reverse(wait.nanos), wait.thread));
     waits
 }

@@ -41,18 +41,10 @@ impl<'a> Calls<'a> {
             // The queue of a stream follows from its place among all streams.
             opened.recording.streams().iter().for_each(|stream| drop(objects.stream(stream.number, Nanos::MAX)));
         }
-        Self {
-            opened,
-            verdicts,
-            objects,
-            culprits: verdicts
-                .iter()
-                .flat_map(|verdict| &verdict.culprits)
-                .map(|culprit| culprit.operation.at)
-                .collect(),
-            host_functions: snapshot.host_functions.iter().map(|function| function.at).collect(),
-            graphs: BTreeMap::new(),
-        }
+        let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
+        let culprits = culprits.map(|culprit| culprit.operation.at).collect();
+        let host_functions = snapshot.host_functions.iter().map(|function| function.at).collect();
+        Self { opened, verdicts, objects, culprits, host_functions, graphs: BTreeMap::new() }
     }
 
     /// An expression whose value is the driver's result; else why there is none.
@@ -88,7 +80,7 @@ impl<'a> Calls<'a> {
                 self.about_event(record, event, &stream)
             }
             (Class::EventQuery, Payload::Queries { event, .. } | Payload::Event(event)) => {
-                let event = self.objects.event(event, record.context.into());
+                let event = self.objects.event(event);
                 polls(&format!("cuEventQuery({event})"))
             }
             (Class::StreamQuery, _) => polls(&format!("cuStreamQuery({stream})")),
@@ -104,8 +96,7 @@ impl<'a> Calls<'a> {
             }
             (Class::GraphInstantiate, _) if record.sets_aside() => {
                 let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), true);
-                let ready = self.objects.other("graph", "CUgraphExec {};");
-                self.objects.needs_graphs();
+                let ready = self.objects.graph("CUgraphExec {};");
                 format!("Graph().launches({kernel}, already).instantiate(&{ready})")
             }
             (_, payload) => return self.of_memory(record, payload, &stream),
@@ -132,7 +123,7 @@ impl<'a> Calls<'a> {
     }
 
     fn about_event(&mut self, record: &Record, event: u64, stream: &str) -> String {
-        let event = self.objects.event(event, record.context.into());
+        let event = self.objects.event(event);
         let context = self.objects.context(record.context.into());
         match (record.entry_point.class(), record.entry_point.info().base().starts_with("cuCtx")) {
             (Class::StreamWaitEvent, true) => format!("cuCtxWaitEvent({context}, {event})"),
@@ -145,10 +136,7 @@ impl<'a> Calls<'a> {
 
     /// A call that is about no stream's order: it takes memory, copies it, fills it, or waits for a whole context.
     fn of_memory(&mut self, record: &Record, payload: Payload, stream: &str) -> Statement {
-        let bytes = match payload {
-            Payload::Memory { bytes, .. } => bytes.max(1),
-            _ => 1,
-        };
+        let bytes = if let Payload::Memory { bytes, .. } = payload { bytes.max(1) } else { 1 };
         let made = self.copies(record, bytes, stream).or_else(|| self.makes(record, bytes));
         let made = made.or_else(|| self.waits_for_context(record, bytes));
         made.ok_or_else(|| format!("there is no statement for {}", record.entry_point.symbol()))
@@ -256,7 +244,7 @@ impl<'a> Calls<'a> {
             let node = self.node(record, part)?;
             nodes.push_str(&node.repeat(part.count.min(4) as usize));
         }
-        let name = self.objects.graph(&nodes);
+        let name = self.objects.graph(&format!("const CUgraphExec {{}} = Graph(){nodes}.ready();"));
         self.graphs.insert((handle, submitted), name.clone());
         Ok(name)
     }
@@ -280,14 +268,8 @@ impl<'a> Calls<'a> {
             NodeKind::HostFunction => format!(".calls({})", self.host_function(record.entered)),
             NodeKind::ValueWait => operation(self, "WAIT"),
             NodeKind::ValueWrite => operation(self, "WRITE"),
-            NodeKind::EventWait => {
-                let event = self.objects.event(part.what, record.context.into());
-                format!(".add(cuGraphAddEventWaitNode, {event})")
-            }
-            NodeKind::EventRecord => {
-                let event = self.objects.event(part.what, record.context.into());
-                format!(".add(cuGraphAddEventRecordNode, {event})")
-            }
+            NodeKind::EventWait => format!(".add(cuGraphAddEventWaitNode, {})", self.objects.event(part.what)),
+            NodeKind::EventRecord => format!(".add(cuGraphAddEventRecordNode, {})", self.objects.event(part.what)),
             NodeKind::ChildGraph | NodeKind::MemoryOperations => String::new(),
             NodeKind::Empty | NodeKind::Copy | NodeKind::Fill => ".add(cuGraphAddEmptyNode)".to_owned(),
             _ => return Err("there is no statement for one of its graph's nodes".to_owned()),

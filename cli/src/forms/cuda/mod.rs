@@ -152,18 +152,10 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
         verdict.sentence.replace(|c: char| c.is_control() || c == '\\', " "),
         include_str!("head.cu")
     );
-    for (needed, part) in
-        [(objects.has_library(), include_str!("library.cu")), (objects.has_graph(), include_str!("graph.cu"))]
-    {
-        if needed {
-            text += part;
-        }
-    }
+    text += if objects.libraries.is_empty() { "" } else { include_str!("library.cu") };
+    text += if objects.has_graph { include_str!("graph.cu") } else { "" };
     text += "\nint main() {\n";
-    let mut line = |depth: usize, line: &str| {
-        text.push_str(&"  ".repeat(depth));
-        text.push_str(line);
-    };
+    let mut line = |depth: usize, line: &str| text += &format!("{}{line}", "  ".repeat(depth));
     if snapshot.launch_blocking {
         line(1, "setenv(\"CUDA_LAUNCH_BLOCKING\", \"1\", 1);\n");
     }

@@ -12,7 +12,7 @@ pub(super) struct Objects<'a> {
     contexts: Vec<u32>,
     /// By number: the context, and the flags of its making.
     streams: BTreeMap<u32, (u32, &'static str)>,
-    events: Vec<(u64, u32)>,
+    events: Vec<u64>,
     /// Addresses of words, in lots of eight bytes.
     words: Vec<u64>,
     kernels: Vec<Kernel>,
@@ -23,7 +23,7 @@ pub(super) struct Objects<'a> {
     /// Lines that make other things, after the kernels.
     others: String,
     others_count: usize,
-    has_graph: bool,
+    pub has_graph: bool,
 }
 
 struct Kernel {
@@ -75,13 +75,8 @@ impl<'a> Objects<'a> {
         format!("stream[{number}]")
     }
 
-    pub fn event(&mut self, handle: u64, context: u32) -> String {
-        let known = self.events.iter().position(|(known, _)| *known == handle);
-        let at = known.unwrap_or_else(|| {
-            self.events.push((handle, context));
-            self.events.len() - 1
-        });
-        format!("event[{at}]")
+    pub fn event(&mut self, handle: u64) -> String {
+        format!("event[{}]", place(&mut self.events, handle))
     }
 
     pub fn word(&mut self, address: u64) -> String {
@@ -95,8 +90,7 @@ impl<'a> Objects<'a> {
         let at = known.unwrap_or_else(|| {
             let function = self.texts.function(number, at);
             let name = function.and_then(|function: FunctionSeen<'_>| function.name).unwrap_or("kernel");
-            let name: String =
-                name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '$' { c } else { '_' }).collect();
+            let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '$', "_");
             let owner = function.map_or(0, |function| function.owner);
             self.kernels.push(Kernel { number, name, owner, context, local: false });
             self.kernels.len() - 1
@@ -113,28 +107,15 @@ impl<'a> Objects<'a> {
         name
     }
 
-    pub fn graph(&mut self, nodes: &str) -> String {
+    pub fn graph(&mut self, make: &str) -> String {
         self.has_graph = true;
-        self.other("graph", &format!("const CUgraphExec {{}} = Graph(){nodes}.ready();"))
-    }
-
-    pub fn needs_graphs(&mut self) {
-        self.has_graph = true;
+        self.other("graph", make)
     }
 
     pub fn library(owner: u64) -> String {
         format!("library_{owner:x}")
     }
 
-    pub fn has_library(&self) -> bool {
-        !self.libraries.is_empty()
-    }
-
-    pub fn has_graph(&self) -> bool {
-        self.has_graph
-    }
-
-    /// The lines that make everything.
     pub fn text(&self) -> String {
         let mut text = "CUdevice device;\nCK(cuInit(0));\nCK(cuDeviceGet(&device, 0));\n".to_owned();
         let _ = writeln!(text, "CUcontext context[{}];", self.contexts.len().max(1));
@@ -172,12 +153,8 @@ impl<'a> Objects<'a> {
         for group in all.chunk_by(|a, b| a.1 == b.1) {
             let (context, flags) = group[0].1;
             self.enter(*context, text);
-            let numbers: Vec<_> = group.iter().map(|(number, _)| number.to_string()).collect();
-            let _ = writeln!(
-                text,
-                "for (const int n : {{{}}}) CK(cuStreamCreate(&stream[n], {flags}));",
-                numbers.join(", ")
-            );
+            let numbers = group.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ");
+            let _ = writeln!(text, "for (const int n : {{{numbers}}}) CK(cuStreamCreate(&stream[n], {flags}));");
         }
     }
 
@@ -196,38 +173,31 @@ impl<'a> Objects<'a> {
         let unused = self.libraries.keys().filter(|owner| self.kernels.iter().all(|kernel| kernel.owner != **owner));
         let first = self.contexts.first().copied().unwrap_or(0);
         let owners: BTreeSet<_> = of_kernels.chain(unused.map(|owner| (first, *owner, false))).collect();
-        for (context, owner, local) in owners {
+        for key in owners {
+            let (context, owner, local) = key;
             self.enter(context, text);
-            let key = (context, owner, local);
             let of = self.kernels.iter().enumerate();
             let of = of.filter(|(_, kernel)| (kernel.context, kernel.owner, kernel.local) == key);
             let names: BTreeSet<_> = of.clone().map(|(_, kernel)| format!("\"{}\"", kernel.name)).collect();
             let names = if names.is_empty() { "\"other\"".to_owned() } else { Vec::from_iter(names).join(", ") };
             let in_context = self.libraries.get(&owner).filter(|_| !local);
-            let made = match in_context {
-                Some(in_context) => {
-                    let name = Self::library(owner);
-                    let _ = writeln!(text, "const CUlibrary {name} = library({{{names}}}, {in_context});");
-                    // A library none of whose kernels is loaded is unloaded at once.
-                    if *in_context && of.clone().next().is_none() {
-                        let _ = writeln!(text, "kernel({name}, {names}, true);");
-                    }
-                    name
-                }
-                None => {
-                    let name = format!("module_{owner:x}{}", if local { "_local" } else { "" });
-                    let bytes = if local { LOCAL_BYTES } else { "0" };
-                    let _ = writeln!(text, "const CUmodule {name} = module({{{names}}}, {bytes});");
-                    name
-                }
+            let (made, make) = match in_context {
+                Some(in_context) => (Self::library(owner), format!("library({{{names}}}, {in_context})")),
+                None if local => (format!("module_{owner:x}_local"), format!("module({{{names}}}, {LOCAL_BYTES})")),
+                None => (format!("module_{owner:x}"), format!("module({{{names}}}, 0)")),
             };
-            for (at, kernel) in of {
+            let kind = if in_context.is_some() { "CUlibrary" } else { "CUmodule" };
+            let _ = writeln!(text, "const {kind} {made} = {make};");
+            // A library none of whose kernels is loaded is unloaded at once.
+            if in_context == Some(&true) && of.clone().next().is_none() {
+                let _ = writeln!(text, "kernel({made}, {names}, true);");
+            }
+            for (at, Kernel { number, name, .. }) in of {
                 let make = match in_context {
                     Some(in_context) => {
-                        let loaded = *in_context && !self.cold.contains(&kernel.number);
-                        format!("kernel({made}, \"{}\", {loaded})", kernel.name)
+                        format!("kernel({made}, \"{name}\", {})", *in_context && !self.cold.contains(number))
                     }
-                    None => format!("function({made}, \"{}\")", kernel.name),
+                    None => format!("function({made}, \"{name}\")"),
                 };
                 let _ = writeln!(text, "const CUfunction kernel_{at} = {make};");
             }

@@ -22,7 +22,7 @@ pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Device
     let devices = processes.filter_map(|process| {
         let core = process.names().gpu.as_ref()?;
         let hang = process.stood.as_ref().map(|stood| stood.report());
-        let said = core.as_ref().map_or_else(|_| Vec::new(), |core| gpu_core::said(core, hang));
+        let said = core.as_ref().map(|core| gpu_core::said(core, hang)).unwrap_or_default();
         Some(Device { who: process.title(), core, said })
     });
     devices.take(MOST_CORES).collect()

@@ -19,17 +19,18 @@ pub(super) enum What {
 }
 
 impl What {
-    const TABLE: [(Self, &'static str, &'static str); 10] = [
-        (Self::Blocked, "blocked", "blocked call"),
-        (Self::Load, "load", "load or unload of code"),
-        (Self::Preload, "preload", "preloaded by the guard"),
-        (Self::Hazard, "hazard", "hazard"),
-        (Self::Communication, "communication", "call of NCCL"),
-        (Self::Submission, "submission", "submission"),
-        (Self::Memory, "memory", "memory"),
-        (Self::Wait, "wait", "wait or query"),
-        (Self::Other, "other", "other call"),
-        (Self::InFlight, "in-flight", "operation not known to have ended"),
+    /// Each with where in its lane a slice lies, and how high it is: what matters is not shown by its colour alone.
+    const TABLE: [(Self, &'static str, &'static str, (i64, i64)); 10] = [
+        (Self::Blocked, "blocked", "blocked call", (2, 20)),
+        (Self::Load, "load", "load or unload of code", (2, 20)),
+        (Self::Preload, "preload", "preloaded by the guard", (2, 20)),
+        (Self::Hazard, "hazard", "hazard", (1, 22)),
+        (Self::Communication, "communication", "call of NCCL", (4, 16)),
+        (Self::Submission, "submission", "submission", (6, 12)),
+        (Self::Memory, "memory", "memory", (6, 12)),
+        (Self::Wait, "wait", "wait or query", (8, 8)),
+        (Self::Other, "other", "other call", (8, 8)),
+        (Self::InFlight, "in-flight", "operation not known to have ended", (4, 16)),
     ];
 
     pub fn all() -> impl Iterator<Item = Self> {
@@ -59,6 +60,10 @@ impl What {
 
     pub const fn words(self) -> &'static str {
         Self::TABLE[self as usize].2
+    }
+
+    pub const fn place(self) -> (i64, i64) {
+        Self::TABLE[self as usize].3
     }
 
     /// Only slices of one kind become one: loads and calls of NCCL are what a reader looks for.

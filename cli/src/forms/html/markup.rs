@@ -118,7 +118,7 @@ impl Markup {
         self.element(tag, &[("x", &x), ("y", &y)], &text)
     }
 
-    pub fn table(&mut self, label: &'static str, tag: &'static str, caption: impl Display, columns: &[&dyn Display]) {
+    pub fn table(&mut self, label: &'static str, tag: &'static str, caption: impl Display, columns: &[&str]) {
         self.scroll(label).open(tag, &[]).say("caption", caption).open("thead", &[]).open("tr", &[]);
         for column in columns {
             self.element(r#"th scope="col""#, &[], column);

@@ -16,7 +16,6 @@ use super::text;
 use crate::judge::{by_cause, compare, gist, hangs, passed, suspected, Ranks, SameHang, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
-use std::fmt::Display;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -104,9 +103,8 @@ fn head_of_page(page: &mut Markup, seen: &Seen<'_>, sections: impl Iterator<Item
     if let Some(run) = seen.run {
         page.line(r#"p class="command""#, &run.command.join(" "));
     }
-    seen.explored.iter().filter_map(|explored| explored.sentence.as_ref()).for_each(|sentence| {
-        page.line("p", sentence);
-    });
+    let explored = seen.explored.iter().filter_map(|explored| explored.sentence.as_ref());
+    explored.for_each(|sentence| page.line("p", sentence));
     page.open(r#"nav aria-label="Sections""#, &[]).open("ul", &[]);
     for (id, title) in sections {
         page.open("li", &[]).element("a", &[("href", &format!("#{id}"))], &title).close();
@@ -242,18 +240,8 @@ fn hazards(page: &mut Markup, seen: &Seen<'_>) {
 }
 
 fn processes(page: &mut Markup, seen: &Seen<'_>) {
-    let columns: [&dyn Display; 10] = [
-        &"rank",
-        &"process",
-        &"program",
-        &"machine",
-        &"state",
-        &"how it ended",
-        &"cause",
-        &"launches",
-        &"hazards",
-        &"folder",
-    ];
+    let columns = "rank, process, program, machine, state, how it ended, cause, launches, hazards, folder";
+    let columns: Vec<_> = columns.split(", ").collect();
     page.table("Table of the processes", "table", "The processes of the run, the worst first", &columns);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
         let cause = process.stood.as_ref().and_then(|stood| gist(stood.report())).unwrap_or_default();

@@ -42,21 +42,20 @@ pub(super) struct Lane {
 }
 
 pub(super) struct Moments {
-    /// When the hang began or, without one, the newest moment; in nanoseconds since 1970.
-    pub zero: u64,
-    pub zero_is: &'static str,
-    pub whole: (u64, u64),
+    pub window: Window,
     pub view: (u64, u64),
     pub lanes: Vec<Lane>,
     pub left_out: Vec<String>,
 }
 
+/// In nanoseconds since 1970.
 #[derive(Clone, Copy)]
-struct Window {
-    zero: u64,
-    zero_is: &'static str,
-    from: u64,
-    until: u64,
+pub(super) struct Window {
+    /// When the hang began or, without one, the newest moment.
+    pub zero: u64,
+    pub zero_is: &'static str,
+    pub from: u64,
+    pub until: u64,
     all_blocked: u64,
 }
 
@@ -104,9 +103,7 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let mut all = Collected::default();
     for one in read {
         all.lanes.extend(one.lanes);
-        all.threads += one.threads;
-        all.slices += one.slices;
-        all.bundled += one.bundled;
+        all.not_shown.iter_mut().zip(one.not_shown).for_each(|(sum, count)| *sum += count);
     }
     let slices = || all.lanes.iter().flat_map(|lane| &lane.slices);
     let first = slices().map(|slice| slice.start.max(window.from)).min().filter(|first| *first < window.zero);
@@ -115,23 +112,17 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let blocked = (window.all_blocked - window.zero).saturating_mul(5) / 4;
     let tail = (window.until - window.zero).min((lead / 3).max(2_000_000).max(blocked));
     let view = (window.zero.saturating_sub(lead + lead / 20), window.zero.saturating_add(tail));
-    let whole = (window.from.min(view.0), window.until);
+    let window = Window { from: window.from.min(view.0), ..window };
+    let [threads, calls, bundled] = all.not_shown;
     let sentences = [
         (without, "process has no lane here", "processes have no lane here"),
-        (all.threads, "thread that made calls then has no lane", "threads that made calls then have no lane"),
-        (all.slices, "short call is left out", "short calls are left out"),
-        (all.bundled, "call is drawn together with its neighbours", "calls are drawn together with their neighbours"),
+        (threads, "thread that made calls then has no lane", "threads that made calls then have no lane"),
+        (calls, "short call is left out", "short calls are left out"),
+        (bundled, "call is drawn together with its neighbours", "calls are drawn together with their neighbours"),
     ];
     let left_out = sentences.into_iter().filter(|(count, ..)| *count > 0);
     let left_out = left_out.map(|(count, one, many)| format!("{count} {}", if count == 1 { one } else { many }));
-    Some(Moments {
-        zero: window.zero,
-        zero_is: window.zero_is,
-        whole,
-        view,
-        left_out: left_out.collect(),
-        lanes: all.lanes,
-    })
+    Some(Moments { window, view, left_out: left_out.collect(), lanes: all.lanes })
 }
 
 struct Share {
@@ -143,9 +134,8 @@ struct Share {
 #[derive(Default)]
 struct Collected {
     lanes: Vec<Lane>,
-    threads: usize,
-    slices: usize,
-    bundled: usize,
+    /// Threads without a lane, calls that are left out, and calls that are drawn together.
+    not_shown: [usize; 3],
 }
 
 struct Growing {
@@ -205,13 +195,9 @@ impl Thread {
         weights.sort_unstable_by(|a, b| b.cmp(a));
         let mut keep = vec![false; self.slices.len()];
         weights.iter().take(most).for_each(|(_, at)| keep[*at] = true);
-        let mut at = 0;
-        let left_out = &mut self.left_out;
-        self.slices.retain(|slice| {
-            at += 1;
-            *left_out += if keep[at - 1] { 0 } else { slice.count };
-            keep[at - 1]
-        });
+        let mut keep = keep.into_iter();
+        let left_out = self.slices.extract_if(.., |_| !keep.next().unwrap_or(true));
+        self.left_out += left_out.map(|slice| slice.count).sum::<usize>();
     }
 }
 
@@ -260,11 +246,8 @@ impl Collected {
         };
         // Threads that are blocked come first, then those that do most.
         let explained = |thread: &Thread| {
-            let verdicts = report.iter().flat_map(|report| &report.verdicts);
-            verdicts
-                .flat_map(|verdict| &verdict.threads)
-                .position(|blocked| *blocked == thread.id)
-                .unwrap_or(usize::MAX)
+            let mut blocked = report.iter().flat_map(|report| &report.verdicts).flat_map(|verdict| &verdict.threads);
+            blocked.position(|blocked| *blocked == thread.id).unwrap_or(usize::MAX)
         };
         let mut order: Vec<_> = threads.into_iter().collect();
         order.sort_by_key(|(number, thread)| {
@@ -274,15 +257,16 @@ impl Collected {
         let streams = report.map_or(&[][..], |report| &report.snapshot.streams);
         let for_streams = streams.len().min(share.lanes / 3);
         let for_threads = share.lanes - for_streams;
-        let mut all = Self { threads: order.len().saturating_sub(for_threads), ..Self::default() };
+        let mut all = Self { lanes: Vec::new(), not_shown: [order.len().saturating_sub(for_threads), 0, 0] };
         let mut names = Names::new(opened.recording.strings());
         for (number, mut thread) in order.into_iter().take(for_threads) {
             thread.thin(share.slices);
             let known = opened.recording.threads().iter().find(|known| known.number == number);
             let name = known.map_or("", |known| known.name.as_str());
             let name = format!("{before}thread {} {name}", thread.id).trim_end().to_owned();
-            all.slices += thread.left_out;
-            all.bundled += thread.slices.iter().filter(|slice| slice.count > 1).map(|slice| slice.count).sum::<usize>();
+            all.not_shown[1] += thread.left_out;
+            let bundled = thread.slices.iter().filter(|slice| slice.count > 1);
+            all.not_shown[2] += bundled.map(|slice| slice.count).sum::<usize>();
             all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut names)).collect() });
         }
         let streams = streams.iter().take(for_streams);
@@ -301,11 +285,8 @@ impl Lane {
             start: armed.saturating_add(operation.at),
             end: known.get(at + 1).map(|next| armed.saturating_add(next.at)),
             label: operation.name(),
-            text: format!(
-                "{} ({}) is submitted, and not known to have ended",
-                short(&operation.name()),
-                operation.call
-            ),
+            text: short(&operation.name())
+                + &format!(" ({}) is submitted, and not known to have ended", operation.call),
         });
         Self { name: format!("{before}stream {}", busy.stream.number), slices: slices.collect() }
     }
@@ -327,9 +308,8 @@ impl Growing {
             Kind::ColdModule => ", which loads its module",
             _ => "",
         };
-        let has_failed = record.result != 0 && record.kind == Kind::Call;
         let result = || format!(", which returned {}", record.result);
-        let failed = has_failed.then(result).unwrap_or_default();
+        let failed = (record.result != 0 && record.kind == Kind::Call).then(result).unwrap_or_default();
         let call = match (record.kind, record.payload()) {
             (Kind::Preload, Payload::Preload(preload)) => {
                 format!("the guard preloads {} at a call of {symbol}", counted(preload.loaded, "kernel"))

@@ -4,8 +4,10 @@
 
 use super::markup::{short, Markup};
 use lazyguard_core::api::{counted, lasted};
-use lazyguard_core::diagnose::{links_of, BlockedCall, Link, OperationSeen, Party, Snapshot, Verdict};
-use lazyguard_core::report::HangReport;
+use lazyguard_core::diagnose::{
+    links_of, BlockedCall, Culprit, Link, OperationSeen, Party, Snapshot, ThreadActivity, Verdict,
+};
+use lazyguard_core::report::{demangle, HangReport};
 use std::collections::BTreeMap;
 
 pub(super) const WIDTH: i64 = 1000;
@@ -69,13 +71,9 @@ pub(super) fn waits(page: &mut Markup, report: &HangReport, verdict: &Verdict, i
 fn place(report: &HangReport, verdict: &Verdict, links: &[Link]) -> (Vec<Node>, Vec<(usize, usize)>) {
     let mut rows: Vec<(Party, usize)> = Vec::new();
     for link in links {
-        let from = match rows.iter().find(|(party, _)| *party == link.from) {
-            Some((_, row)) => *row,
-            None => {
-                rows.push((link.from.clone(), 0));
-                0
-            }
-        };
+        let known = rows.iter().find(|(party, _)| *party == link.from).map(|(_, row)| *row);
+        rows.extend(known.is_none().then(|| (link.from.clone(), 0)));
+        let from = known.unwrap_or(0);
         if !rows.iter().any(|(party, _)| *party == link.to) {
             rows.push((link.to.clone(), from + 1));
         }
@@ -104,10 +102,9 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
             let name = call.map(|call| call.thread_name.as_str()).unwrap_or_default();
             let (doing, long) = match (call, host) {
                 (Some(call), _) => (in_call(call), format!("for {}", lasted(call.blocked_nanos))),
-                (None, Some(host)) => (
-                    "in the host function".to_owned(),
-                    host.doing.map(|doing| doing.words().to_owned()).unwrap_or_default(),
-                ),
+                (None, Some(host)) => {
+                    ("in the host function".to_owned(), host.doing.map_or("", ThreadActivity::words).to_owned())
+                }
                 (None, None) => (String::new(), String::new()),
             };
             ([format!("thread {thread} {name}").trim_end().to_owned(), doing, long], "thread")
@@ -115,13 +112,11 @@ fn describe(report: &HangReport, verdict: &Verdict, party: &Party) -> ([String; 
         Party::Operation { stream, at } => {
             let operation = operation(snapshot, verdict, *stream, *at);
             let name = operation.map_or_else(|| "an operation".to_owned(), OperationSeen::name);
-            let ends = verdict.culprits.iter().any(|one| (one.stream.number, one.operation.at) == (*stream, *at));
-            let held =
-                verdict.held_back.as_ref().is_some_and(|one| (one.stream.number, one.operation.at) == (*stream, *at));
-            let (state, class) = match (ends, held) {
-                (_, true) => ("cannot start", "operation"),
-                (true, _) => ("has not ended", "operation culprit"),
-                _ => ("waits", "operation"),
+            let is_it = |one: &Culprit| (one.stream.number, one.operation.at) == (*stream, *at);
+            let (state, class) = match () {
+                () if verdict.held_back.as_ref().is_some_and(is_it) => ("cannot start", "operation"),
+                () if verdict.culprits.iter().any(is_it) => ("has not ended", "operation culprit"),
+                () => ("waits", "operation"),
             };
             ([name, format!("on stream {stream}, since {}", seconds(*at)), state.to_owned()], class)
         }
@@ -155,14 +150,10 @@ fn of_stream(is_fed: bool, submitted: u64) -> String {
 }
 
 fn in_call(call: &BlockedCall) -> String {
-    let of = call
-        .function
-        .as_deref()
-        .map(|name| format!(" of {}", lazyguard_core::report::demangle(name)))
-        .unwrap_or_default();
-    match call.queries.is_some() {
-        true => format!("polls {}", call.call),
-        false => format!("in {}{of}", call.call),
+    match (call.queries, &call.function) {
+        (Some(_), _) => format!("polls {}", call.call),
+        (None, None) => format!("in {}", call.call),
+        (None, Some(name)) => format!("in {} of {}", call.call, demangle(name)),
     }
 }
 
@@ -242,7 +233,7 @@ fn table(page: &mut Markup, report: &HangReport, verdict: &Verdict, links: &[Lin
         [title, one, two].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(", ")
     };
     page.open("details", &[]).say("summary", "The picture as a table");
-    page.table("Table of the wait", "table", "Who waits for whom", &[&"who", &"waits for", &"how"]);
+    page.table("Table of the wait", "table", "Who waits for whom", &["who", "waits for", "how"]);
     for link in links {
         page.row(&[&short(&words(&link.from), 300), &short(&words(&link.to), 300), &link.how]);
     }

@@ -41,9 +41,8 @@ pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&R
     };
     column(&left, 4);
     column(&right, 4 + GROUP + ACROSS);
-    let heads = |groups: &[Group]| {
-        let tops = groups.iter().scan(32, |top, group| Some(std::mem::replace(top, *top + height(group) + 16)));
-        tops.collect::<Vec<i64>>()
+    let heads = |groups: &[Group]| -> Vec<i64> {
+        groups.iter().scan(32, |top, group| Some(std::mem::replace(top, *top + height(group) + 16))).collect()
     };
     let tails: Vec<_> = heads(&left).into_iter().zip(&left).filter(|(_, group)| group.waits).map(|(y, _)| y).collect();
     let tips = heads(&right);
@@ -141,8 +140,7 @@ fn by_state(processes: &[Process]) -> Vec<Group> {
         let place = process.stood.as_ref().map_or(4, |stood| stood.place());
         states.entry((place, process.word())).or_default().push(process);
     }
-    let group = |((place, word), processes): ((u8, &'static str), Vec<&Process>)| {
-        let mut processes = processes;
+    let group = |((place, word), mut processes): ((u8, &'static str), Vec<&Process>)| {
         processes.sort_by_key(|process| process.number_in_job());
         let named = |one: &&Process| if one.rank.is_empty() { one.process.to_string() } else { one.rank.clone() };
         let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();

@@ -8,7 +8,6 @@ use crate::judge::timing::{ColdStart, Part};
 use crate::judge::Process;
 use crate::machine::parallel;
 use crate::words::Took;
-use std::fmt::Display;
 
 const WIDTH: i64 = 1000;
 const LEFT: i64 = 190;
@@ -40,9 +39,8 @@ pub(super) fn of(processes: &[Process]) -> Vec<Start> {
 pub(super) fn draw(page: &mut Markup, starts: &[Start], processes: usize) {
     let Some(longest) = starts.iter().map(|start| start.summary.steady.until_ns).max() else { return };
     let more = processes.saturating_sub(starts.len());
-    page.open("p", &[]);
-    page.text("From the process's start to its steady state, by what the time went into. In full, it is what ");
-    page.say("code", "lazyguard report --cold-start").text("prints.");
+    let about = "From the process's start to its steady state, by what the time went into. In full, it is what ";
+    page.open("p", &[]).text(about).say("code", "lazyguard report --cold-start").text("prints.");
     if more > 0 {
         page.text(format!(" {more} more processes have no bar here."));
     }
@@ -104,8 +102,8 @@ const fn class(part: Part) -> &'static str {
 fn table(page: &mut Markup, starts: &[Start], parts: &[(usize, Part)]) {
     page.open("details", &[]).say("summary", "The cold start as a table");
     let parts_in_words: Vec<_> = parts.iter().map(|(number, part)| format!("{number} {}", part.text())).collect();
-    let columns: [&dyn Display; 2] = [&"process", &"steady after"];
-    let columns: Vec<_> = columns.into_iter().chain(parts_in_words.iter().map(|part| part as &dyn Display)).collect();
+    let columns = ["process", "steady after"].into_iter().chain(parts_in_words.iter().map(String::as_str));
+    let columns: Vec<_> = columns.collect();
     page.table("Table of the cold start", "table", "Time from the process's start to its steady state", &columns);
     for start in starts {
         page.open("tr", &[]).say(r#"th scope="row""#, short(&start.name, 120));

@@ -6,7 +6,6 @@ use super::kinds::What;
 use super::markup::{short, Attribute, Markup};
 use super::moments::{Lane, Moments, Slice, MOST_PROCESSES, MOST_SLICES};
 use crate::words::Took;
-use std::fmt::Display;
 
 const WIDTH: i64 = 1200;
 const LEFT: i64 = 200;
@@ -20,28 +19,25 @@ const LETTER: i64 = 7;
 
 pub(super) fn draw(page: &mut Markup, moments: &Moments) {
     let height = AXIS + moments.lanes.len() as i64 * LANE + 6;
-    page.open("p", &[]).text(format!("Time 0 is {}.", moments.zero_is));
+    page.open("p", &[]).text(format!("Time 0 is {}.", moments.window.zero_is));
     page.text(format!(" At most {MOST_SLICES} slices of {MOST_PROCESSES} processes are kept"));
-    page.text(if moments.left_out.is_empty() {
-        "; here, nothing is left out.".to_owned()
-    } else {
-        format!(": {}.", moments.left_out.join("; "))
+    page.text(match moments.left_out.is_empty() {
+        true => "; here, nothing is left out.".to_owned(),
+        false => format!(": {}.", moments.left_out.join("; ")),
     });
     page.text(" All of it, for Perfetto, is what ").say("code", "lazyguard export").text("writes.").close();
     legend(page, moments);
     tools(page);
     let label = "Timeline. The table below it says the same.";
-    page.open(
-        r#"div class="scroll" id="lanes" tabindex="0" role="group" aria-describedby="keys""#,
-        &[("aria-label", &label)],
-    );
+    let lanes = r#"div class="scroll" id="lanes" tabindex="0" role="group" aria-describedby="keys""#;
+    page.open(lanes, &[("aria-label", &label)]);
     let scale = Scale::of(moments);
     let attributes: [Attribute<'_>; 7] = [
         ("viewBox", &format!("0 0 {WIDTH} {height}")),
         ("data-from", &scale.from),
         ("data-until", &scale.until),
-        ("data-first", &scale.at(moments.whole.0)),
-        ("data-last", &scale.at(moments.whole.1)),
+        ("data-first", &scale.at(moments.window.from)),
+        ("data-last", &scale.at(moments.window.until)),
         ("data-left", &LEFT),
         ("data-right", &RIGHT),
     ];
@@ -81,32 +77,18 @@ fn tools(page: &mut Markup) {
     ] {
         page.element(r#"button type="button""#, &[("data-do", &id), ("aria-label", &label)], &text);
     }
-    page.say(
-        r#"span id="keys" class="hint""#,
-        "Keys in the timeline: + and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.",
-    );
-    page.close();
+    let keys = "+ and \u{2212} zoom, arrows move, Home shows all, End the hang, N and P go from event to event.";
+    page.say(r#"span id="keys" class="hint""#, format!("Keys in the timeline: {keys}")).close();
 }
 
 fn legend(page: &mut Markup, moments: &Moments) {
     page.open(r#"ul class="legend""#, &[]);
     for what in What::all() {
         if moments.lanes.iter().flat_map(|lane| &lane.slices).any(|slice| slice.what == what) {
-            page.key(what.class(), place(what)).close().text(what.words()).close();
+            page.key(what.class(), what.place()).close().text(what.words()).close();
         }
     }
     page.close();
-}
-
-/// Where in its lane a slice lies, and how high it is: what matters is not shown by its colour alone.
-const fn place(what: What) -> (i64, i64) {
-    match what {
-        What::Blocked | What::Load | What::Preload => (2, 20),
-        What::Hazard => (1, 22),
-        What::Communication | What::InFlight => (4, 16),
-        What::Submission | What::Memory => (6, 12),
-        What::Wait | What::Other => (8, 8),
-    }
 }
 
 /// From time to place, in what is shown at first. Times are nanoseconds since time 0.
@@ -120,7 +102,7 @@ const LEAST: i64 = 15;
 
 impl Scale {
     fn of(moments: &Moments) -> Self {
-        let scale = Self { zero: moments.zero, from: 0, until: 0 };
+        let scale = Self { zero: moments.window.zero, from: 0, until: 0 };
         let (from, until) = (scale.at(moments.view.0), scale.at(moments.view.1));
         Self { from, until: until.max(from + 1), ..scale }
     }
@@ -144,7 +126,7 @@ impl Scale {
     fn slice(&self, page: &mut Markup, slice: &Slice, y: i64, number: usize) {
         let (left, right) = self.place(slice).unwrap_or((LEFT * 10, LEFT * 10));
         let wide = if self.place(slice).is_some() { (right - left).max(LEAST) } else { 0 };
-        let (top, high) = place(slice.what);
+        let (top, high) = slice.what.place();
         let end = slice.end.map(|end| self.at(end).to_string()).unwrap_or_default();
         let attributes: [Attribute<'_>; 9] = [
             ("class", &slice.what.class()),
@@ -161,10 +143,9 @@ impl Scale {
     }
 
     fn labels(&self, page: &mut Markup, lane: &Lane, y: i64) {
-        for slice in lane.slices.iter().filter(|slice| place(slice.what).1 >= 12) {
-            let Some((left, right)) = self.place(slice).filter(|(left, right)| right - left >= ROOM * 10) else {
-                continue;
-            };
+        for slice in lane.slices.iter().filter(|slice| slice.what.place().1 >= 12) {
+            let wide = self.place(slice).filter(|(left, right)| right - left >= ROOM * 10);
+            let Some((left, right)) = wide else { continue };
             let letters = usize::try_from((right - left) / 10 / LETTER - 1).unwrap_or(0);
             let place: [Attribute<'_>; 3] = [("x", &tenths(left + 40)), ("y", &y), ("class", &slice.what.class())];
             page.element("text", &place, &short(&slice.label, letters));
@@ -216,14 +197,13 @@ fn since_zero(at: i128) -> String {
 
 fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {
     page.open("details", &[]).say("summary", "The timeline as a table");
-    let caption = format!("What was done, by thread and stream; time 0 is {}", moments.zero_is);
-    let columns: [&dyn Display; 5] = [&"where", &"when", &"how long", &"kind", &"what"];
+    let caption = format!("What was done, by thread and stream; time 0 is {}", moments.window.zero_is);
+    let columns = ["where", "when", "how long", "kind", "what"];
     page.table("Events of the timeline", r#"table id="events""#, caption, &columns);
     for lane in &moments.lanes {
         for slice in &lane.slices {
             let long = slice.end.map(|end| Took(end.saturating_sub(slice.start)).to_string());
-            let long = long.unwrap_or_else(|| "no end is known".to_owned());
-            let lane = short(&lane.name, 80);
+            let (lane, long) = (short(&lane.name, 80), long.as_deref().unwrap_or("no end is known"));
             page.row(&[&lane, &since_zero(scale.at(slice.start)), &long, &slice.what.words(), &slice.text]);
         }
     }

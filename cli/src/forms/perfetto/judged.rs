@@ -60,10 +60,10 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<Status>, told_by
         let (stream, operation) = (&culprit.stream, &culprit.operation);
         let of = operation.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();
         let there = format!("{}{of} on stream {} ({:#x})", operation.call, stream.number, stream.handle);
-        add(&format!("culprit {number}"), format!("{there}, submitted at +{:.3} s", seconds(operation.at)));
+        add(&format!("culprit {number}"), format!("{there}, submitted at +{:.3} s", operation.at as f64 / 1e9));
     }
     for (number, BlockedCall { thread, thread_name, call, entered, .. }) in (1..).zip(&blocked) {
-        let since = seconds(*entered);
+        let since = *entered as f64 / 1e9;
         add(&format!("blocked {number}"), format!("thread {thread} \"{thread_name}\" in {call} since +{since:.3} s"));
     }
     add("told by", told_by.to_owned());
@@ -75,8 +75,4 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<Status>, told_by
         culprits: verdict.culprits.iter().map(|culprit| (culprit.stream.number, culprit.operation.at)).collect(),
         blocked: blocked.iter().map(|call| (call.thread, call.entered)).collect(),
     }
-}
-
-fn seconds(nanos: Nanos) -> f64 {
-    nanos as f64 / 1e9
 }

@@ -122,12 +122,11 @@ impl<'a> Operations<'a> {
     fn open_stream(&mut self, record: &Record) -> io::Result<()> {
         let number = record.stream;
         let named = self.strings.stream(number, record.meant_at());
-        let known = self.streams_seen.iter().find(|s| s.number == number);
-        let (handle, context, kind) = match (named, known) {
-            (Some(named), _) => (named.handle, named.context, named.kind),
-            (None, Some(known)) => (known.handle, known.context, known.kind),
-            (None, None) => (0, u32::from(record.context), StreamKind::Unknown),
-        };
+        let known = named.map(|named| (named.handle, named.context, named.kind)).or_else(|| {
+            let known = self.streams_seen.iter().find(|s| s.number == number)?;
+            Some((known.handle, known.context, known.kind))
+        });
+        let (handle, context, kind) = known.unwrap_or((0, record.context.into(), StreamKind::Unknown));
         if self.streams.get(&number).is_some_and(|s| s.handle == handle && s.context == context) {
             return Ok(());
         }
@@ -178,15 +177,12 @@ impl<'a> Operations<'a> {
     fn value_wait(&mut self, wait: ValueWait, origin: Origin) -> Option<u64> {
         let word = word_of(wait.address);
         let write = self.writes.get(&word).copied().filter(|(write, _)| write.ends(&wait));
-        if let Some((_, from)) = write {
-            return Some(self.arrow_from(from));
+        if write.is_none() {
+            let mut waits = self.waits.remove(&word).unwrap_or_default();
+            waits.extend((waits.len() < MOST_WAITS).then_some((wait, origin)));
+            self.waits.insert(word, waits);
         }
-        let mut waits = self.waits.remove(&word).unwrap_or_default();
-        if waits.len() < MOST_WAITS {
-            waits.push((wait, origin));
-        }
-        self.waits.insert(word, waits);
-        None
+        write.map(|(_, from)| self.arrow_from(from))
     }
 
     fn value_write(&mut self, write: ValueWrite, origin: Origin) -> Vec<u64> {
@@ -203,23 +199,19 @@ impl<'a> Operations<'a> {
     /// An arrow from an operation: a new one while the operation is open and has fewer than [`MOST_ARROWS`].
     fn arrow_from(&mut self, origin: Origin) -> u64 {
         let arrow = self.arrow();
-        match self.open(origin.stream).find(|operation| operation.serial == origin.serial) {
-            Some(operation) if operation.arrows.len() < MOST_ARROWS => {
-                operation.arrows.push(arrow);
-                arrow
-            }
-            _ => origin.arrow,
-        }
+        let begin = self.open(origin.stream).find(|operation| operation.serial == origin.serial);
+        let begin = begin.filter(|operation| operation.arrows.len() < MOST_ARROWS);
+        begin.map(|operation| operation.arrows.push(arrow)).map_or(origin.arrow, |()| arrow)
     }
 
     /// Arrows to a synchronize from what it waits for: of each stream the oldest and the newest operation.
     pub fn arrows_to(&mut self, scope: Scope, entered: Nanos) -> Vec<u64> {
         let mut arrows = Vec::new();
         for stream in self.covered(scope) {
-            let open = self.open(stream).filter(|o| o.record.entered <= entered);
-            let open: BTreeSet<_> = open.map(|o| o.serial).collect();
-            let ends: BTreeSet<_> = open.first().into_iter().chain(open.last()).copied().collect();
-            arrows.extend(ends.into_iter().map(|serial| self.arrow_from(Origin { stream, serial, arrow: 0 })));
+            let open = self.open(stream).filter(|o| o.record.entered <= entered).map(|o| o.serial);
+            let open: BTreeSet<_> = open.collect();
+            let ends = BTreeSet::from_iter(open.first().into_iter().chain(open.last()));
+            arrows.extend(ends.into_iter().map(|&serial| self.arrow_from(Origin { stream, serial, arrow: 0 })));
         }
         arrows
     }
@@ -229,15 +221,11 @@ impl<'a> Operations<'a> {
         let Some(mut stream) = self.streams.remove(&number) else { return Ok(()) };
         self.busy.insert(number);
         let free = stream.rows.iter().take(ROWS).position(|row| row.open.is_none() && row.free_from <= at);
-        let index = match free {
-            Some(index) => index,
-            None if stream.rows.len() <= ROWS => {
-                let track = self.track_below(&stream.name, &stream.key)?;
-                stream.rows.push(Row { track, free_from: 0, open: None });
-                stream.rows.len() - 1
-            }
-            None => ROWS,
-        };
+        let index = free.unwrap_or(stream.rows.len().min(ROWS));
+        if index == stream.rows.len() {
+            let track = self.track_below(&stream.name, &stream.key)?;
+            stream.rows.push(Row { track, free_from: 0, open: None });
+        }
         let row = &mut stream.rows[index];
         if let Some(before) = row.open.replace(operation) {
             // In the last row, an operation ends when the next begins.
@@ -272,14 +260,16 @@ impl<'a> Operations<'a> {
         let record = &operation.record;
         let class = record.entry_point.class();
         let at = record.entered.max(row.free_from);
-        let (mut grid, mut block) = (String::new(), String::new());
+        let size;
         let mut facts = Facts::default();
         match record.payload() {
             Payload::Launch(launch) => {
                 let ([x, y, z], [bx, by, bz]) = (launch.grid, launch.block);
-                (grid, block) = (format!("{x}x{y}x{z}"), format!("{bx}x{by}x{bz}"));
                 let shared = launch.shared_bytes.unwrap_or(0);
                 facts.add("shared bytes", Value::Unsigned(shared), shared != 0);
+                size = (format!("{x}x{y}x{z}"), format!("{bx}x{by}x{bz}"));
+                facts.add("grid", Value::Text(&size.0), true);
+                facts.add("block", Value::Text(&size.1), true);
             }
             Payload::Wait(wait) => {
                 facts.add("address", Value::Pointer(wait.address), true);
@@ -295,8 +285,6 @@ impl<'a> Operations<'a> {
             }
             _ => {}
         }
-        facts.add("grid", Value::Text(&grid), !grid.is_empty());
-        facts.add("block", Value::Text(&block), !block.is_empty());
         facts.add("submitted by thread", Value::Unsigned(u64::from(operation.thread)), true);
         facts.add("gives way to the next", Value::Bool(true), gives_way);
         facts.add("not known to have ended", Value::Bool(true), end.is_none());

@@ -96,15 +96,12 @@ impl<'a> Timeline<'a> {
 
     /// Takes in a verdict, before or after the records that it is about, but before the calls in progress.
     pub fn judge(&mut self, shown: Shown) {
-        let mut arrows = Vec::new();
-        for &call in &shown.blocked {
-            let arrow = self.operations.arrow();
-            arrows.push(arrow);
-            self.to_calls.entry(call).or_default().push(arrow);
+        let arrows: Vec<_> = shown.blocked.iter().chain(&shown.culprits).map(|_| self.operations.arrow()).collect();
+        let (to_calls, to_operations) = arrows.split_at(shown.blocked.len());
+        for (call, &arrow) in shown.blocked.iter().zip(to_calls) {
+            self.to_calls.entry(*call).or_default().push(arrow);
         }
-        for &(stream, at) in &shown.culprits {
-            let arrow = self.operations.arrow();
-            arrows.push(arrow);
+        for (&(stream, at), &arrow) in shown.culprits.iter().zip(to_operations) {
             self.to_operations.entry((stream, at)).or_default().push(arrow);
             if self.operations.point_at(stream, at, arrow) {
                 self.met.insert(arrow);
@@ -204,19 +201,15 @@ impl<'a> Timeline<'a> {
 
     fn preload(&mut self, entry: &Entry) -> io::Result<()> {
         let number = entry.thread_number;
-        let track = match self.guards.get(&number) {
-            Some(track) => *track,
-            None => {
-                self.operations.track_below(&format!("guard in thread {}", entry.thread), &format!("guard {number}"))?
-            }
-        };
+        let known = self.guards.get(&number).map(|track| Ok(*track));
+        let (name, key) = (format!("guard in thread {}", entry.thread), format!("guard {number}"));
+        let track = known.unwrap_or_else(|| self.operations.track_below(&name, &key))?;
         self.guards.insert(number, track);
         let record = &entry.record;
         let mut facts = Facts::default();
         if let Payload::Preload(preload) = record.payload() {
-            facts.add("loaded", Value::Unsigned(preload.loaded), true);
-            facts.add("refused", Value::Unsigned(preload.refused), true);
-            facts.add("left out", Value::Unsigned(preload.left_out), true);
+            let counts = [("loaded", preload.loaded), ("refused", preload.refused), ("left out", preload.left_out)];
+            counts.into_iter().for_each(|(name, count)| facts.add(name, Value::Unsigned(count), true));
         }
         facts.add("in call", Value::Text(record.entry_point.symbol()), true);
         let category = event_of_record(record.kind, record.entry_point.class());

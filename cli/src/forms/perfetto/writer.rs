@@ -39,13 +39,9 @@ const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
 const MERGE_BY_KEY: u64 = 3;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u64)]
-enum What {
-    Begin = 1,
-    End = 2,
-    Instant = 3,
-}
+const BEGIN: u64 = 1;
+const END: u64 = 2;
+const INSTANT: u64 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Value<'a> {
@@ -206,25 +202,25 @@ impl<'o> Trace<'o> {
 
     pub fn slice(&mut self, event: &Event<'_>, end: Option<u64>) -> io::Result<()> {
         self.slices += 1;
-        self.event(What::Begin, event)?;
+        self.event(BEGIN, event)?;
         let Some(end) = end else { return Ok(()) };
         begin_event(&mut self.packet, self.beginning.saturating_add(end.max(event.at)));
         self.packet.message(packet::TRACK_EVENT, |message| {
-            message.number(event::TYPE, What::End as u64);
+            message.number(event::TYPE, END);
             message.number(event::TRACK, event.track);
         });
         self.finish_packet()
     }
 
     pub fn instant(&mut self, event: &Event<'_>) -> io::Result<()> {
-        self.event(What::Instant, event)
+        self.event(INSTANT, event)
     }
 
-    fn event(&mut self, what: What, event: &Event<'_>) -> io::Result<()> {
+    fn event(&mut self, what: u64, event: &Event<'_>) -> io::Result<()> {
         let Self { packet, fresh, names, categories, fact_names, fact_texts, .. } = self;
         begin_event(packet, self.beginning.saturating_add(event.at));
         packet.message(packet::TRACK_EVENT, |message| {
-            message.number(event::TYPE, what as u64);
+            message.number(event::TYPE, what);
             message.number(event::TRACK, event.track);
             names.write(event.name, message, fresh);
             categories.write(event.category, message, fresh);

@@ -92,12 +92,8 @@ fn escaped(value: &str) -> String {
 
 fn who(now: &ProcessNow) -> Vec<(&'static str, String)> {
     let foreign = |text: &str| one_line(text).into_owned();
-    vec![
-        ("host", foreign(&now.host)),
-        ("rank", foreign(&now.rank)),
-        ("process", now.process.to_string()),
-        ("program", foreign(&now.program)),
-    ]
+    let values = [foreign(&now.host), foreign(&now.rank), now.process.to_string(), foreign(&now.program)];
+    ["host", "rank", "process", "program"].into_iter().zip(values).collect()
 }
 
 fn plain(value: f64) -> Values {

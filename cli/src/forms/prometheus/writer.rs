@@ -62,7 +62,7 @@ pub(crate) fn write_again(
 pub(crate) fn replace(file: &Path, text: &str) -> Result<(), Failure> {
     // The collector reads what ends with `.prom`, as a file that is not complete yet does not.
     let written = files::replace(file, text.as_bytes(), Some(0o644));
-    written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", file.display())))
+    written.map_err(|error| Failure::at(file, format!("cannot be written: {error}")))
 }
 
 #[cfg(test)]

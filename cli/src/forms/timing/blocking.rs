@@ -11,16 +11,11 @@ const MOST_GROUPS: usize = 20;
 
 pub(super) fn write(summary: &Blocking, out: &mut Output<'_>) -> io::Result<()> {
     let Blocking { threshold_ns, asynchronous_calls, count, total_ns, max_ns, .. } = summary;
-    if *count == 0 {
-        write_line!(
-            out,
-            "asynchronous calls that blocked the host for {} or more: none of {asynchronous_calls}",
-            Took(*threshold_ns)
-        )?;
-        return write_missing(&summary.missing, out);
-    }
     let [least, all, longest] = [threshold_ns, total_ns, max_ns].map(|nanos| Took(*nanos));
-    let counts = format!("{count} of {asynchronous_calls}, {all} in all, the longest {longest}");
+    let counts = match count {
+        0 => format!("none of {asynchronous_calls}"),
+        _ => format!("{count} of {asynchronous_calls}, {all} in all, the longest {longest}"),
+    };
     write_line!(out, "asynchronous calls that blocked the host for {least} or more: {counts}")?;
     for Decade { label, count: of, .. } in &summary.histogram {
         let line = format!("  {label:>14}  {of:>8}  {}", bar(*of, *count));

@@ -13,30 +13,24 @@ pub(super) fn write(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()>
     let steady = &summary.steady;
     let from =
         if summary.from_process_start { "its start" } else { "the guard was armed (the recording does not tell more)" };
-    match (steady.reached, steady.last_of_start_ns) {
-        (true, _) => write_line!(out, "cold start: steady {} after {from}", Took(steady.until_ns))?,
-        (false, ended) => {
-            let ended = match ended {
-                Some(at) => format!(
-                    "the last thing of the start ended at +{}, followed by {}",
-                    Took(at),
-                    counted(steady.submissions_after, "submitted operation")
-                ),
-                None => "nothing of the start has ended".to_owned(),
-            };
-            write_line!(
-                out,
-                "cold start: no steady state in the {} since {from}: {ended}; what follows is all the time there is",
-                Took(steady.until_ns)
-            )?;
-        }
+    let until = Took(steady.until_ns);
+    if steady.reached {
+        write_line!(out, "cold start: steady {until} after {from}")?;
+    } else {
+        let after = counted(steady.submissions_after, "submitted operation");
+        let ended = match steady.last_of_start_ns {
+            Some(at) => format!("the last thing of the start ended at +{}, followed by {after}", Took(at)),
+            None => "nothing of the start has ended".to_owned(),
+        };
+        let rest = format!("{ended}; what follows is all the time there is");
+        write_line!(out, "cold start: no steady state in the {until} since {from}: {rest}")?;
     }
     write_line!(out, "  (steady: {})", steady.definition)?;
     for spent in &summary.parts {
         let (share, bar) = (share(spent.ns, steady.until_ns), bar(spent.ns, steady.until_ns));
         write_line!(out, "  {:>10}  {share:>7}  {bar:<30}  {}", Took(spent.ns), spent.part.text())?;
     }
-    write_line!(out, "  {:>10}  in all", Took(steady.until_ns))?;
+    write_line!(out, "  {until:>10}  in all")?;
     write_loads(summary, out)?;
     write_longest(summary, out)?;
     write_kernels(summary, out)?;
@@ -57,9 +51,8 @@ fn write_loads(summary: &ColdStart, out: &mut Output<'_>) -> io::Result<()> {
     let ahead = &summary.ahead;
     if ahead.times > 0 {
         let rest = if ahead.not_loaded > 0 { format!(", {} not loaded", ahead.not_loaded) } else { String::new() };
-        let (kernels, moments, took) =
-            (counted(ahead.kernels, "kernel"), counted(ahead.times, "moment"), Took(ahead.ns));
-        write_line!(out, "  by the guard, ahead of use: {kernels} in {took}, at {moments}{rest}")?;
+        let (kernels, moments) = (counted(ahead.kernels, "kernel"), counted(ahead.times, "moment"));
+        write_line!(out, "  by the guard, ahead of use: {kernels} in {}, at {moments}{rest}", Took(ahead.ns))?;
     }
     if summary.loads.is_empty() && ahead.times == 0 {
         write_line!(out, "  none")?;

@@ -71,9 +71,9 @@ impl ProcessTimes {
     pub fn read(run: &Run, asked: &Arguments) -> Result<Self, Failure> {
         let opened = run.must_open()?;
         let (recording, end) = (&opened.recording, opened.last_seen());
+        let least = asked.slower_than.unwrap_or(THRESHOLD_NANOS);
         let mut cold_start = asked.cold_start.then(|| ColdStartFold::new(recording, end));
-        let mut blocking =
-            asked.blocking.then(|| BlockingFold::new(recording, asked.slower_than.unwrap_or(THRESHOLD_NANOS), end));
+        let mut blocking = asked.blocking.then(|| BlockingFold::new(recording, least, end));
         replay(&opened, |fact| {
             cold_start.iter_mut().for_each(|fold| fold.see(fact));
             blocking.iter_mut().for_each(|fold| fold.see(fact));

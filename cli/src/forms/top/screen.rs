@@ -42,14 +42,9 @@ impl Screen {
         let terminal = Arc::new(rustix::fs::open("/dev/tty", flags, Mode::empty())?);
         let flag = || Arc::new(AtomicBool::new(false));
         let screen = Self { terminal, ends: flag(), stops: flag(), resized: flag() };
-        for (signal, flag) in [
-            (SIGINT, &screen.ends),
-            (SIGTERM, &screen.ends),
-            (SIGHUP, &screen.ends),
-            (SIGTSTP, &screen.stops),
-            (SIGCONT, &screen.resized),
-            (SIGWINCH, &screen.resized),
-        ] {
+        let Self { ends, stops, resized, .. } = &screen;
+        let signals = [(SIGINT, ends), (SIGTERM, ends), (SIGHUP, ends), (SIGTSTP, stops)];
+        for (signal, flag) in signals.into_iter().chain([(SIGCONT, resized), (SIGWINCH, resized)]) {
             signal_hook::flag::register(signal, Arc::clone(flag))?;
         }
         let (before, terminal) = (std::panic::take_hook(), Arc::clone(&screen.terminal));

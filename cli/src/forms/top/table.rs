@@ -2,7 +2,7 @@
 //!
 //! Must not: let a foreign name be more than a part of its line.
 
-use crate::folder::live::ProcessNow;
+use crate::folder::live::{ProcessNow, WaitNow};
 use lazyguard_core::api::{counted, lasted};
 use lazyguard_core::report::one_line;
 
@@ -77,15 +77,11 @@ fn row(now: &ProcessNow) -> [String; 9] {
 }
 
 fn waits(now: &ProcessNow) -> Vec<String> {
-    let mut lines: Vec<_> = now
-        .waits
-        .iter()
-        .filter(|wait| wait.nanos >= LISTED_FROM)
-        .take(MOST_LISTED)
-        .map(|wait| {
-            format!("  thread {} ({}): {} for {}", wait.thread, wait.thread_name, wait.what, lasted(wait.nanos))
-        })
-        .collect();
+    let listed = now.waits.iter().filter(|wait| wait.nanos >= LISTED_FROM).take(MOST_LISTED);
+    let line = |wait: &WaitNow| {
+        format!("  thread {} ({}): {} for {}", wait.thread, wait.thread_name, wait.what, lasted(wait.nanos))
+    };
+    let mut lines: Vec<_> = listed.map(line).collect();
     lines.extend(now.revoked.iter().map(|revoked| format!("  {}", revoked.in_words())));
     lines.extend(now.runs.iter().take(MOST_LISTED).map(|line| format!("  {line}")));
     if let (Some(hang), true) = (&now.hang, now.life.is_there() || now.hangs()) {

@@ -78,6 +78,7 @@ pub(super) fn candidates(threads: &[ThreadSeen], has_nccl: bool) -> Vec<Candidat
             _ => {}
         }
     }
+    let asks = |class| matches!(class, Class::StreamQuery | Class::EventQuery);
     let waits = in_calls.iter().find(|(.., class)| class.is_some_and(|class| class.synchronizes() || asks(class)));
     if let Some((thread, function, _)) = waits {
         let at = format!("thread {} is in {function}", thread.thread);
@@ -93,10 +94,6 @@ pub(super) fn candidates(threads: &[ThreadSeen], has_nccl: bool) -> Vec<Candidat
         add(Code::LG299, format!("{who}: a kernel that does not end, or a long one, looks the same"));
     }
     found
-}
-
-fn asks(class: Class) -> bool {
-    matches!(class, Class::StreamQuery | Class::EventQuery)
 }
 
 #[cfg(test)]

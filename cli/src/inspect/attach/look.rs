@@ -133,35 +133,29 @@ impl<'a> Looker<'a> {
         let doing = || Doing::read(&self.target.of_thread(thread, "syscall")?);
         let mut state = None;
         let mut all: Vec<(Walked, bool)> = Vec::new();
+        let regions = &self.target.regions;
         for _ in 0..ATTEMPTS {
             let Some(now) = doing() else { break };
             state.get_or_insert_with(|| now.in_words());
             if let Doing::Sleeps { stack, address, .. } = now {
-                let walked = self.walk(Registers::of_thread(Machine::OWN, address, stack, []), &self.copy(stack));
+                let copied = self.target.memory.bytes(stack, room(regions, stack));
+                let walked = self.walk(Registers::of_thread(Machine::OWN, address, stack, []), &copied);
                 if doing() != Some(now) {
                     continue;
                 }
-                let is_whole = walked.is_whole;
                 all.push((walked, false));
-                if is_whole {
-                    break;
-                }
             }
-            if self.refused.get().is_some() || !now.may_be_stopped() {
+            let is_whole = |all: &[(Walked, bool)]| all.last().is_some_and(|(walked, _)| walked.is_whole);
+            if is_whole(&all) || self.refused.get().is_some() || !now.may_be_stopped() {
                 break;
             }
-            let regions = &self.target.regions;
             match tracer::copy(thread, &self.target.memory, &|begin| room(regions, begin)) {
-                Ok(Copied { registers, stack }) => {
-                    let walked = self.walk(registers, &stack);
-                    let is_whole = walked.is_whole;
-                    all.push((walked, true));
-                    if is_whole {
-                        break;
-                    }
-                }
+                Ok(Copied { registers, stack }) => all.push((self.walk(registers, &stack), true)),
                 Err(NotCopied::Refused(error)) => self.refused.set(Some(error)),
                 Err(NotCopied::Missed) => {}
+            }
+            if is_whole(&all) {
+                break;
             }
         }
         let best = all.into_iter().max_by_key(|(walked, _)| (walked.is_whole, walked.frames.len()));
@@ -175,8 +169,8 @@ impl<'a> Looker<'a> {
         }
         let pointer = |frame: &FrameSeen| walked.frames.iter().find(|place| place.address() == frame.address);
         let pointers = stack.frames.iter().map(|frame| pointer(frame).map_or(0, Registers::stack)).collect();
-        let state = if letter == Some('T') { Some("stopped".to_owned()) } else { state };
-        let state = state.unwrap_or_else(|| "unknown".to_owned());
+        let stopped = (letter == Some('T')).then(|| "stopped".to_owned());
+        let state = stopped.or(state).unwrap_or_else(|| "unknown".to_owned());
         let (is_whole, StackSeen { frames, notes, .. }) = (walked.is_whole, stack);
         let seen = ThreadSeen { thread, name, state, was_stopped, is_whole, frames, notes, ..ThreadSeen::default() };
         Some(Look { seen, pointers })
@@ -187,10 +181,6 @@ impl<'a> Looker<'a> {
         let memory = WithStack { begin: begin.stack(), stack: copied, other: &target.memory };
         let end = begin.stack().saturating_add(copied.len() as u64);
         walk_from(&memory, &target.modules, &|number| target.image(number), begin, end, MOST_FRAMES)
-    }
-
-    fn copy(&self, begin: u64) -> Vec<u8> {
-        self.target.memory.bytes(begin, room(&self.target.regions, begin))
     }
 }
 

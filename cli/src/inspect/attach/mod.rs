@@ -45,8 +45,8 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     let looker = Looker::new(&target);
     let python = Python::of(&target);
     let begin = Instant::now();
-    let calls: Vec<u32> =
-        first.iter().filter(|look| look.place().call_frame.is_some()).map(|look| look.seen.thread).collect();
+    let is_in_call = |look: &&Look| look.place().call_frame.is_some();
+    let calls: Vec<u32> = first.iter().filter(is_in_call).map(|look| look.seen.thread).collect();
     if !calls.is_empty() {
         std::thread::sleep(between);
     }
@@ -55,11 +55,9 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     if !target.is_still_there() {
         return Err(failure("it has ended while it was looked at".to_owned()));
     }
-    let mut threads: Vec<ThreadSeen> =
-        first.into_iter().map(|look| thread_seen(look, &second, python.as_ref())).collect();
-    threads.sort_by_key(|thread| {
-        (thread.call.is_none(), !thread.runs_host_function, thread.is_the_drivers, thread.thread)
-    });
+    let threads = first.into_iter().map(|look| thread_seen(look, &second, python.as_ref()));
+    let mut threads: Vec<ThreadSeen> = threads.collect();
+    threads.sort_by_key(|one| (one.call.is_none(), !one.runs_host_function, one.is_the_drivers, one.thread));
     refused.extend(python.as_ref().and_then(|python| python.note.clone()));
     let candidates = judge::candidates(&threads, target.module("libnccl").is_some());
     let attached = Attached {

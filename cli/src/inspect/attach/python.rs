@@ -145,11 +145,10 @@ impl Layout {
 impl Python {
     pub fn of(target: &Target) -> Option<Self> {
         let memory = &target.memory;
-        let images =
-            target.modules.iter().enumerate().filter_map(|(number, module)| Some((module, target.image(number)?)));
-        let (module, image, runtime) = images
-            .into_iter()
-            .find_map(|(module, image)| Some((module, image, image.variable(memory, "_PyRuntime")?)))?;
+        let (module, image, runtime) = target.modules.iter().enumerate().find_map(|(number, module)| {
+            let image = target.image(number)?;
+            Some((module, image, image.variable(memory, "_PyRuntime")?))
+        })?;
         let said = image.variable(memory, "Py_Version").and_then(|at| memory.word(at));
         let said = said.filter(|version| version >> 24 & 0xff == 3).map(|version| (version >> 16 & 0xff) as u8);
         let minor = said.or_else(|| minor_in_name(module.name()));
@@ -157,8 +156,7 @@ impl Python {
             version: minor.map_or_else(|| "of an unknown version".to_owned(), |minor| format!("3.{minor}")),
             ..Self::default()
         };
-        let known =
-            minor.and_then(|minor| LAYOUTS.iter().find(|(known, _)| *known == minor).map(|(_, layout)| *layout));
+        let known = LAYOUTS.iter().find(|(known, _)| Some(*known) == minor).map(|(_, layout)| *layout);
         let Some(layout) = known.or_else(|| Layout::in_runtime(memory, runtime, minor?)) else {
             python.note = Some(format!(
                 "the structures of Python {} are not known here: those of 3.8 to 3.14 are, without those of free-threaded builds",
@@ -170,11 +168,8 @@ impl Python {
         let mut last = reader.all(runtime);
         for _ in 1..ATTEMPTS {
             let now = reader.all(runtime);
-            python.moving = now
-                .iter()
-                .filter(|(thread, frames)| last.get(thread) != Some(*frames))
-                .map(|(thread, _)| *thread)
-                .collect();
+            let moves = |(thread, frames): &(&u32, &Vec<_>)| last.get(thread) != Some(*frames);
+            python.moving = now.iter().filter(moves).map(|(thread, _)| *thread).collect();
             last = now;
             if python.moving.is_empty() {
                 break;
@@ -206,6 +201,10 @@ impl<M: Memory> Reader<'_, M> {
         self.memory.word(at.checked_add(offset)?)
     }
 
+    fn int(&self, at: u64, offset: u64) -> Option<i32> {
+        self.memory.array(at.checked_add(offset)?).map(i32::from_le_bytes)
+    }
+
     fn pointer(&self, at: u64, offset: u64) -> Option<u64> {
         self.word(at, offset).filter(|pointer| *pointer != 0)
     }
@@ -233,14 +232,11 @@ impl<M: Memory> Reader<'_, M> {
     fn native_id(&self, thread: u64) -> Option<u32> {
         /// `tid` in the GNU C library's `struct pthread` on x86-64, which is where `pthread_self` points.
         const TID: u64 = 720;
-        let of_c_library = self
-            .pointer(thread, self.layout.thread_id)
-            .and_then(|pthread| self.memory.array(pthread.checked_add(TID)?))
-            .map(u32::from_le_bytes)
-            .filter(|id| cfg!(target_arch = "x86_64") && self.native.contains(id));
-        let own =
-            || u32::try_from(self.word(thread, self.layout.native_id?)?).ok().filter(|id| self.native.contains(id));
-        of_c_library.or_else(own)
+        let is_there = |id: &u32| self.native.contains(id);
+        let pthread = self.pointer(thread, self.layout.thread_id).filter(|_| cfg!(target_arch = "x86_64"));
+        let of_c_library = pthread.and_then(|pthread| self.memory.array(pthread.checked_add(TID)?));
+        let own = || u32::try_from(self.word(thread, self.layout.native_id?)?).ok().filter(is_there);
+        of_c_library.map(u32::from_le_bytes).filter(is_there).or_else(own)
     }
 
     fn frames(&self, thread: u64) -> Vec<PythonFrame> {
@@ -264,15 +260,13 @@ impl<M: Memory> Reader<'_, M> {
         let layout = &self.layout;
         // From 3.14 on the lowest bits of the pointer say how it is counted.
         let code = self.pointer(at, layout.code)? & !7;
-        let (file, function) =
-            (self.text(self.pointer(code, layout.file)?)?, self.text(self.pointer(code, layout.name)?)?);
-        let first: [u8; 4] = self.memory.array(code.checked_add(layout.first_line)?)?;
-        let first = i64::from(i32::from_le_bytes(first));
+        let text = |offset| self.text(self.pointer(code, offset)?);
+        let (file, function) = (text(layout.file)?, text(layout.name)?);
+        let first = i64::from(self.int(code, layout.first_line)?);
         let table = self.pointer(code, layout.lines).and_then(|table| self.bytes(table)).unwrap_or_default();
         let line = match layout.position {
             Number(field, unit) => {
-                let number: [u8; 4] = self.memory.array(at.checked_add(field)?)?;
-                let offset = i64::from(i32::from_le_bytes(number)) * i64::from(unit);
+                let offset = i64::from(self.int(at, field)?) * i64::from(unit);
                 let in_table = if unit == 1 { line_in_notab } else { line_in_ranges };
                 in_table(&table, first, offset)
             }
@@ -295,9 +289,8 @@ impl<M: Memory> Reader<'_, M> {
         const LENGTH: u64 = 16;
         const STATE: u64 = 32;
         let length = self.word(object, LENGTH)?.min(MOST_TEXT) as usize;
-        let state: [u8; 4] = self.memory.array(object.checked_add(STATE)?)?;
         // Two bits say whether it is interned, three the size of a letter, one each that the letters follow, and that all are ASCII.
-        let state = u32::from_le_bytes(state);
+        let state = self.int(object, STATE)?;
         let (size, is_compact, is_ascii) = ((state >> 2 & 7) as usize, state >> 5 & 1 == 1, state >> 6 & 1 == 1);
         if !is_compact || !matches!(size, 1 | 2 | 4) {
             return None;
@@ -307,13 +300,9 @@ impl<M: Memory> Reader<'_, M> {
         if bytes.len() < length * size {
             return None;
         }
-        let letter = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
-        Some(
-            bytes
-                .chunks(size)
-                .map(|bytes| char::from_u32(letter(bytes)).unwrap_or(char::REPLACEMENT_CHARACTER))
-                .collect(),
-        )
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte));
+        let letter = |bytes| char::from_u32(number(bytes)).unwrap_or(char::REPLACEMENT_CHARACTER);
+        Some(bytes.chunks(size).map(letter).collect())
     }
 }
 

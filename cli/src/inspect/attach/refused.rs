@@ -110,21 +110,17 @@ impl Facts {
     }
 
     fn module(&self) -> String {
-        let known = ["selinux", "apparmor", "smack", "tomoyo", "landlock", "bpf"];
-        let active: Vec<_> =
-            known.into_iter().filter(|name| self.modules.split(',').any(|module| module == *name)).collect();
-        if self.filtered && active.is_empty() {
-            return FILTER.to_owned();
-        }
+        let mut active = vec!["selinux", "apparmor", "smack", "tomoyo", "landlock", "bpf"];
+        active.retain(|name| self.modules.split(',').any(|module| module == *name));
         if active.is_empty() {
-            return "no rule is known that forbids it; it may have a capability that this command has not".to_owned();
+            let unknown = "no rule is known that forbids it; it may have a capability that this command has not";
+            return if self.filtered { FILTER } else { unknown }.to_owned();
         }
-        let label =
-            if self.label.is_empty() { String::new() } else { format!(" (the process's label is {:?})", self.label) };
-        format!(
-            "a security module forbids it, one of {}{label}: SELinux: sudo setsebool deny_ptrace off; AppArmor: the profile needs a ptrace rule",
-            active.join(", ")
-        )
+        let label = Some(&self.label).filter(|label| !label.is_empty());
+        let label = label.map(|label| format!(" (the process's label is {label:?})")).unwrap_or_default();
+        let (active, of_each) =
+            (active.join(", "), "SELinux: sudo setsebool deny_ptrace off; AppArmor: the profile needs a ptrace rule");
+        format!("a security module forbids it, one of {active}{label}: {of_each}")
     }
 }
 

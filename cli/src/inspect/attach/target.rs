@@ -39,9 +39,8 @@ impl Memory for ProcessMemory {
 impl Target {
     pub fn open(process: u32) -> Result<Self, String> {
         let path = |name: &str| format!("/proc/{process}/{name}");
-        let read = files::read(path("maps")).and_then(|maps| Ok((maps, files::open(path("mem"))?)));
+        let read = files::read_lossy(path("maps")).and_then(|maps| Ok((maps, files::open(path("mem"))?)));
         let (maps, memory) = read.map_err(|error| refused::why(process, &error))?;
-        let maps = String::from_utf8_lossy(&maps).into_owned();
         if maps.is_empty() {
             return Err(refused::NO_MEMORY.to_owned());
         }
@@ -53,8 +52,7 @@ impl Target {
     }
 
     pub fn has_other_modules_now(&self) -> bool {
-        let maps = files::read(format!("/proc/{}/maps", self.process));
-        maps.is_ok_and(|maps| with_code(&String::from_utf8_lossy(&maps)) != self.modules)
+        files::read_lossy(format!("/proc/{}/maps", self.process)).is_ok_and(|maps| with_code(&maps) != self.modules)
     }
 
     /// Whether it is still the process that was opened: ids are used again.
@@ -64,22 +62,19 @@ impl Target {
     }
 
     pub fn threads(&self) -> Vec<u32> {
-        let entries = fs::read_dir(format!("/proc/{}/task", self.process)).into_iter().flatten().flatten();
-        let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let numbers = files::numbered(format!("/proc/{}/task", self.process));
         let mut threads: Vec<u32> = numbers.take(MOST_THREADS).collect();
         threads.sort_unstable();
         threads
     }
 
     pub fn of_thread(&self, thread: u32, name: &str) -> Option<String> {
-        let text = files::read(format!("/proc/{}/task/{thread}/{name}", self.process)).ok()?;
-        Some(String::from_utf8_lossy(&text).into_owned())
+        files::read_lossy(format!("/proc/{}/task/{thread}/{name}", self.process)).ok()
     }
 
     pub fn command(&self) -> Vec<String> {
-        let text = files::read(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
-        let words = text.strip_suffix(b"\0").unwrap_or(&text).split(|byte| *byte == 0);
-        words.map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+        let text = files::read_lossy(format!("/proc/{}/cmdline", self.process)).unwrap_or_default();
+        text.strip_suffix('\0').unwrap_or(&text).split('\0').map(str::to_owned).collect()
     }
 
     pub fn image(&self, number: usize) -> Option<&Image> {

@@ -58,12 +58,9 @@ fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
             "none of its {of} is in a driver call{others}: it waits for something on the host, or polls and was seen between two questions"
         ),
         (Some(driver), _) => {
-            let between = Took(attached.between_nanos);
-            write_line!(
-                out,
-                "{in_calls} of its {of} {} in a driver call ({driver}){others}; looked at twice, {between} apart",
-                is_or_are(in_calls)
-            )
+            let (are, between) = (is_or_are(in_calls), Took(attached.between_nanos));
+            let looks = format!("looked at twice, {between} apart");
+            write_line!(out, "{in_calls} of its {of} {are} in a driver call ({driver}){others}; {looks}")
         }
     }
 }
@@ -83,16 +80,14 @@ fn write_threads(threads: &[ThreadSeen], all: bool, out: &mut Output<'_>) -> io:
 
 fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
     let ThreadSeen { thread: id, name, state, call, .. } = thread;
-    let mut about = match call {
-        Some(call) => in_words(call),
-        None if thread.runs_host_function => String::new(),
-        None if thread.is_the_drivers => "a thread of the driver's own".to_owned(),
-        None => "in no driver call".to_owned(),
+    let host = thread.runs_host_function.then_some("runs a host function of the program on a thread of the driver");
+    let about = match call {
+        Some(call) => Some(in_words(call)),
+        None if thread.runs_host_function => None,
+        None if thread.is_the_drivers => Some("a thread of the driver's own".to_owned()),
+        None => Some("in no driver call".to_owned()),
     };
-    if thread.runs_host_function {
-        let and = if about.is_empty() { "" } else { ", " };
-        about = format!("runs a host function of the program on a thread of the driver{and}{about}");
-    }
+    let about = host.map(str::to_owned).into_iter().chain(about).collect::<Vec<_>>().join(", ");
     write_line!(out, "thread {id} \"{name}\", {state}: {about}")?;
     // Where there is Python and nothing else of the program, the frames are those of the interpreter.
     let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);

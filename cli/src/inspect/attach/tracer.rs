@@ -69,23 +69,10 @@ fn stops(thread: Pid) -> Result<bool, NotCopied> {
 #[cfg(target_arch = "x86_64")]
 fn registers(thread: Pid) -> nix::Result<Registers> {
     let now = ptrace::getregs(thread)?;
-    let others = [
-        (0, now.rax),
-        (1, now.rdx),
-        (2, now.rcx),
-        (3, now.rbx),
-        (4, now.rsi),
-        (5, now.rdi),
-        (6, now.rbp),
-        (8, now.r8),
-        (9, now.r9),
-        (10, now.r10),
-        (11, now.r11),
-        (12, now.r12),
-        (13, now.r13),
-        (14, now.r14),
-        (15, now.r15),
-    ];
+    // By the numbers that unwind tables have; 7 is the stack pointer.
+    let first = [now.rax, now.rdx, now.rcx, now.rbx, now.rsi, now.rdi, now.rbp];
+    let rest = [now.r8, now.r9, now.r10, now.r11, now.r12, now.r13, now.r14, now.r15];
+    let others = (0..).zip(first).chain((8..).zip(rest));
     Ok(Registers::of_thread(Machine::OWN, now.rip, now.rsp, others))
 }
 

@@ -20,15 +20,15 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
         followed(file, closure, found);
         own_functions(file, place == 0 && !file.is_library, driver, found);
         // A CUDA runtime calls `dlmopen` for profilers only.
-        let is_a_runtimes =
-            file.fat_binaries > 0 || file.soname.as_deref().is_some_and(|name| name.starts_with("libcudart"));
+        let is_a_runtimes = file.fat_binaries > 0 || file.is_named("libcudart");
         if file.imports("dlmopen") && !is_of_the_c_library(file) && !is_a_runtimes {
             found.note(format!("{} can open libraries in a namespace of their own (dlmopen): a driver that is opened there is not seen", file.name()),
                 "see in `lazyguard report` that driver calls are counted",
             );
         }
     }
-    for file in closure.files.iter().filter(|file| is_cudas(file)) {
+    let is_cudas = |file: &&Elf| ["libcudart.so", "libnccl.so"].iter().any(|name| file.is_named(name));
+    for file in closure.files.iter().filter(is_cudas) {
         found.ok(format!("{} is {}", file.name(), file.path.display()));
     }
     device_code(closure, settings, found);
@@ -39,14 +39,8 @@ pub(super) fn look(closure: &Closure, driver: Option<&Driver>, settings: &Settin
     }
 }
 
-fn is_cudas(file: &Elf) -> bool {
-    let name = file.soname.as_deref().unwrap_or_default();
-    name.starts_with("libcudart.so") || name.starts_with("libnccl.so")
-}
-
 fn is_of_the_c_library(file: &Elf) -> bool {
-    let name = file.soname.as_deref().unwrap_or_default();
-    ["libc.so", "libdl.so", "libpthread.so", "ld-linux"].iter().any(|start| name.starts_with(start))
+    ["libc.so", "libdl.so", "libpthread.so", "ld-linux"].iter().any(|name| file.is_named(name))
 }
 
 fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
@@ -56,17 +50,14 @@ fn followed(file: &Elf, closure: &Closure, found: &mut Findings) {
     }
     let followed = asked.iter().filter(|symbol| symbol.is_followed()).count();
     let linked = closure.linked_with_driver().any(|linked| linked.path == file.path);
-    let (name, linked, others) =
-        (file.name(), if linked { "" } else { ", and is not linked with it" }, asked.len() - followed);
-    found.ok(format!(
-        "{name} calls the driver directly{linked}: {followed} of its driver functions are followed, and {others} not"
-    ));
+    let linked = if linked { "" } else { ", and is not linked with it" };
+    let counts = format!("{followed} of its driver functions are followed, and {} not", asked.len() - followed);
+    found.ok(format!("{} calls the driver directly{linked}: {counts}", file.name()));
 }
 
 /// Names of the driver that a file defines itself. The guard takes the place of the driver's own functions alone.
 fn own_functions(file: &Elf, is_program: bool, driver: Option<&Driver>, found: &mut Findings) {
-    let is_the_driver = file.soname.as_deref().is_some_and(|name| name.starts_with("libcuda.so"))
-        || driver.is_some_and(|driver| driver.file == file.path);
+    let is_the_driver = file.is_named("libcuda.so") || driver.is_some_and(|driver| driver.file == file.path);
     if is_the_driver || is_of_the_c_library(file) {
         return;
     }

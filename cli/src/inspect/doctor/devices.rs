@@ -4,7 +4,6 @@ use super::finding::Findings;
 use super::machine::Machine;
 use lazyguard_core::api::counted;
 use rustix::fs::{access, Access};
-use std::path::PathBuf;
 
 const BESIDE: [&str; 2] = ["/dev/nvidiactl", "/dev/nvidia-uvm"];
 
@@ -13,7 +12,11 @@ pub(super) fn look(machine: &Machine, driver_is_real: bool, found: &mut Findings
     if !driver_is_real || machine.at("/dev/dxg").exists() {
         return;
     }
-    let devices = numbered(machine);
+    let entries = std::fs::read_dir(machine.at("/dev")).into_iter().flatten().flatten();
+    let is_device = |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());
+    let devices = entries.filter(|entry| entry.file_name().to_str().is_some_and(is_device));
+    let mut devices: Vec<_> = devices.map(|entry| entry.path()).collect();
+    devices.sort();
     if devices.is_empty() {
         return found.obstacle(
             "there is no /dev/nvidia0, nor any other device: the driver finds none",
@@ -39,15 +42,6 @@ pub(super) fn look(machine: &Machine, driver_is_real: bool, found: &mut Findings
             "ask for access: membership in the group that owns them, or the job system's allocation of a GPU",
         ),
     }
-}
-
-fn numbered(machine: &Machine) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(machine.at("/dev")).into_iter().flatten().flatten();
-    let is_device = |name: &str| name.strip_prefix("nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());
-    let mut found: Vec<_> =
-        entries.filter(|entry| entry.file_name().to_str().is_some_and(is_device)).map(|entry| entry.path()).collect();
-    found.sort();
-    found
 }
 
 fn hidden(machine: &Machine, found: &mut Findings) {

@@ -20,6 +20,8 @@ const HIDDEN: [&str; 5] = [
     "/usr/lib/x86_64-linux-gnu/nvidia/current",
 ];
 
+const INSTALL_AGAIN: &str = "install the driver again, or mend the file's permissions";
+
 struct Feature {
     needs: &'static [&'static str],
     since: &'static str,
@@ -101,38 +103,31 @@ pub(super) fn look(
     linked: Option<PathBuf>,
     found: &mut Findings,
 ) -> Option<Driver> {
-    let path = match linked.map_or_else(|| preloaded.file(NAME), Ok) {
-        Ok(path) => path,
-        Err(why) => {
-            none(machine, why, found);
-            return None;
-        }
-    };
+    let path = linked.map_or_else(|| preloaded.file(NAME), Ok).map_err(|why| none(machine, why, found)).ok()?;
     let file = path.canonicalize().unwrap_or_else(|_| path.clone());
-    let elf = match Elf::read(&file) {
-        Ok(elf) => elf,
-        Err(error) => {
-            found.problem(
-                format!("{} {error}", file.display()),
-                "install the driver again, or mend the file's permissions",
-            );
-            return None;
-        }
-    };
+    let mut unreadable = |error| found.problem(format!("{} {error}", file.display()), INSTALL_AGAIN);
+    let elf = Elf::read(&file).map_err(&mut unreadable).ok()?;
     let driver =
         Driver { is_simulated: says(&file, "LGSIM_DRIVER_VERSION"), release: release_of_file(&file), file, elf };
     if is_stub(&driver.file) || is_stub(&path) {
+        let what = "a stub to link against, and no driver: a program that loads it gets CUDA_ERROR_STUB_LIBRARY";
         found.obstacle(
-            format!(
-                "{} is a stub to link against, and no driver: a program that loads it gets CUDA_ERROR_STUB_LIBRARY",
-                path.display()
-            ),
+            format!("{} is {what}", path.display()),
             "take the folder of stubs out of LD_LIBRARY_PATH and of the linker's configuration",
         );
         return None;
     }
-    introduce(&driver, found);
-    versions(machine, &driver, found);
+    let release = driver.release.as_ref().map(|release| format!(", release {release}")).unwrap_or_default();
+    let what = format!("{}{release}", driver.file.display());
+    if driver.is_simulated {
+        found.note(
+            format!("{what} is LazyGuard's simulated driver: nothing runs on a GPU"),
+            "to use a real one, take its folder out of LD_LIBRARY_PATH",
+        );
+    } else {
+        found.ok(what);
+        versions(machine, &driver, found);
+    }
     features(&driver, found);
     Some(driver)
 }
@@ -140,7 +135,7 @@ pub(super) fn look(
 fn none(machine: &Machine, why: &str, found: &mut Findings) {
     if !why.starts_with(ABSENT) {
         let what = format!("{NAME} cannot be loaded: {why}");
-        return found.problem(what, "install the driver again, or mend the file's permissions");
+        return found.problem(what, INSTALL_AGAIN);
     }
     let hidden = HIDDEN.iter().map(|folder| machine.at(folder)).find(|folder| folder.join(NAME).exists());
     let (what, todo) = match &hidden.as_ref().map(|folder| folder.display()) {
@@ -165,32 +160,14 @@ fn is_stub(path: &Path) -> bool {
     path.parent().is_some_and(|folder| folder.ends_with("stubs"))
 }
 
-fn is_compat(path: &Path) -> bool {
-    path.components().any(|part| part.as_os_str() == "compat")
-}
-
-fn introduce(driver: &Driver, found: &mut Findings) {
-    let release = driver.release.as_ref().map(|release| format!(", release {release}")).unwrap_or_default();
-    let what = format!("{}{release}", driver.file.display());
-    match driver.is_simulated {
-        true => found.note(
-            format!("{what} is LazyGuard's simulated driver: nothing runs on a GPU"),
-            "to use a real one, take its folder out of LD_LIBRARY_PATH",
-        ),
-        false => found.ok(what),
-    }
-}
-
 fn versions(machine: &Machine, driver: &Driver, found: &mut Findings) {
-    if driver.is_simulated {
-        return;
-    }
+    let is_compat = || driver.file.components().any(|part| part.as_os_str() == "compat");
     let module = machine.text("/proc/driver/nvidia/version").as_deref().and_then(module_release);
     match (&driver.release, module) {
         (Some(library), Some(module)) if *library == module => {
             found.ok(format!("the kernel module is of the same release, {module}"));
         }
-        (Some(library), Some(module)) if is_compat(&driver.file) && branch(library) >= branch(&module) => found.note(
+        (Some(library), Some(module)) if is_compat() && branch(library) >= branch(&module) => found.note(
             format!("{library} is a forward-compatibility package on a kernel module of release {module}"),
             "none if it starts (below); only data-centre GPUs take it, others answer error 804",
         ),
@@ -234,24 +211,18 @@ fn features(driver: &Driver, found: &mut Findings) {
             found.ok(feature.can);
             continue;
         }
-        let todo = if feature.since == "11.7" || cannot {
-            format!("update the driver to {} or newer", feature.release)
-        } else {
-            format!(
-                "update the driver to {} or newer; until then CUDA_MODULE_LOADING=EAGER for programs that hang",
-                feature.release
-            )
+        let until_then = match std::mem::replace(&mut cannot, true) || feature.since == "11.7" {
+            true => "",
+            false => "; until then CUDA_MODULE_LOADING=EAGER for programs that hang",
         };
-        cannot = true;
+        let todo = format!("update the driver to {} or newer{until_then}", feature.release);
         found.note(format!("before CUDA {}: {}", feature.since, feature.cannot), todo);
     }
     let newer = newer_than_this_build(&driver.elf);
     if !newer.is_empty() {
+        let what = "these are newer versions of functions than this build knows, and pass untouched";
         found.note(
-            format!(
-                "these are newer versions of functions than this build knows, and pass untouched: {}",
-                newer.join(", ")
-            ),
+            format!("{what}: {}", newer.join(", ")),
             "take a newer LazyGuard if a program uses them (`asked of the driver and not followed` in its summary)",
         );
     }

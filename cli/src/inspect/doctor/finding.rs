@@ -105,10 +105,6 @@ impl Findings {
         self.add(if self.needed { Level::Problem } else { Level::Note }, what, Some(todo.into()));
     }
 
-    pub fn count(&self) -> usize {
-        self.all.len()
-    }
-
     pub fn append(&mut self, others: &mut Self) {
         self.all.append(&mut others.all);
     }

@@ -12,52 +12,40 @@ use std::path::{Path, PathBuf};
 
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
     let asked_for = settings.out.is_some();
-    let folder = match &settings.out {
-        Some(template) => wanted(machine, template),
-        None => Ok(private(machine, found)),
-    };
-    let folder = match folder {
-        Ok(folder) => folder,
+    let wanted = settings.out.as_ref().map(|template| wanted(machine, template)).transpose();
+    let folder = match wanted {
+        Ok(wanted) => wanted.unwrap_or_else(|| private(machine, found)),
         Err(error) => {
-            return found
-                .problem(format!("LAZYGUARD_OUT cannot be used: {error}"), "set LAZYGUARD_OUT to an absolute path");
+            let what = format!("LAZYGUARD_OUT cannot be used: {error}");
+            return found.problem(what, "set LAZYGUARD_OUT to an absolute path");
         }
     };
-    let base = nearest_there(&folder);
+    let base = folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/"));
     let why = match asked_for {
         true => "LAZYGUARD_OUT",
         false if machine.variable("TMPDIR").is_some_and(|named| Path::new(named) == folder) => "TMPDIR",
         false => "no LAZYGUARD_OUT",
     };
-    if let Err(error) = try_in(&base) {
-        let todo = match asked_for {
-            true => "set LAZYGUARD_OUT to a folder that can be written to; without one, nothing is kept of a run",
-            false => {
-                "set LAZYGUARD_OUT or TMPDIR to a folder that can be written to; without one, nothing is kept of a run"
-            }
-        };
+    if let Err(error) = try_in(base) {
+        let variable = if asked_for { "LAZYGUARD_OUT" } else { "LAZYGUARD_OUT or TMPDIR" };
         return found.problem(
             format!("no run folder can be made as {} ({why}): {}: {error}", folder.display(), base.display()),
-            todo,
+            format!("set {variable} to a folder that can be written to; without one, nothing is kept of a run"),
         );
     }
-    match asked_for {
-        true => found.ok(format!("run folders go to {} ({why}), and stay", folder.display())),
-        false => found.ok(format!(
-            "private run folders go to {} ({why}); a clean exit without a hang removes them",
-            folder.display()
-        )),
-    }
-    if asked_for && holds_a_run(&folder) {
+    let shown = folder.display();
+    found.ok(match asked_for {
+        true => format!("run folders go to {shown} ({why}), and stay"),
+        false => format!("private run folders go to {shown} ({why}); a clean exit without a hang removes them"),
+    });
+    let of_a_run = ["run.json", "log.jsonl", crate::folder::source::RECORDING];
+    if asked_for && of_a_run.iter().any(|name| folder.join(name).exists()) {
         found.note(
-            format!(
-                "{} holds a run already: the next one goes into a folder in it, named by its process",
-                folder.display()
-            ),
+            format!("{shown} holds a run already: the next one goes into a folder in it, named by its process"),
             "put %p (the process) or %t (the start time) into LAZYGUARD_OUT, or take the old run away",
         );
     }
-    recording(&base, asked_for, settings, found);
+    recording(base, asked_for, settings, found);
 }
 
 /// The base of private folders. Notes why the one in `TMPDIR` cannot be used.
@@ -92,11 +80,8 @@ fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Find
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
     let system = FileSystem { kind: about.f_type as u64, room };
     let limit = getrlimit(Resource::Fsize).current.filter(|&limit| limit < bytes);
-    let suits = match limit {
-        Some(limit) => Err(format!("files may not be larger than {limit} bytes (ulimit -f)")),
-        None => system.suits(asked_for, bytes),
-    };
-    match suits {
+    let limited = |limit| Err(format!("files may not be larger than {limit} bytes (ulimit -f)"));
+    match limit.map_or_else(|| system.suits(asked_for, bytes), limited) {
         Ok(()) => found.ok(format!("the recording ({} MiB) is a file there; {} MiB are free", bytes >> 20, room >> 20),
         ),
         Err(why) => found.note(format!(
@@ -117,17 +102,9 @@ fn wanted(machine: &Machine, template: &str) -> io::Result<PathBuf> {
     std::path::absolute(expand_folder(template, &facts))
 }
 
-fn nearest_there(folder: &Path) -> PathBuf {
-    folder.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("/")).to_owned()
-}
-
 fn try_in(folder: &Path) -> io::Result<()> {
     let probe = folder.join(format!(".lazyguard-doctor-{}", std::process::id()));
     std::fs::create_dir(&probe).and_then(|()| std::fs::remove_dir(&probe))
-}
-
-fn holds_a_run(folder: &Path) -> bool {
-    ["run.json", "log.jsonl", crate::folder::source::RECORDING].iter().any(|name| folder.join(name).exists())
 }
 
 #[cfg(test)]

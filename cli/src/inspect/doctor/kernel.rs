@@ -10,49 +10,40 @@ use nix::sys::uio::{process_vm_readv, RemoteIoVec};
 use rustix::thread::{membarrier_query, MembarrierQuery};
 use std::io::IoSliceMut;
 
-#[derive(Clone, Copy)]
-struct Allowed {
-    proc: bool,
-    membarrier: bool,
-    memory: bool,
-    own_descriptors: bool,
-}
+/// Whether `/proc` is there, and the calls for memory, for barriers and for descriptors of one's own are allowed.
+type Allowed = [bool; 4];
 
 pub(super) fn look(found: &mut Findings) {
-    let allowed = Allowed {
-        proc: proc_is_mounted(),
-        membarrier: membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED),
-        memory: reads_memory(),
-        own_descriptors: system::has_close_range() || gets_own_descriptors(),
-    };
-    judge(allowed, found);
+    let has_barriers = membarrier_query().contains(MembarrierQuery::PRIVATE_EXPEDITED);
+    let has_own_descriptors = system::has_close_range() || gets_own_descriptors();
+    judge([proc_is_mounted(), reads_memory(), has_barriers, has_own_descriptors], found);
 }
 
-fn judge(allowed: Allowed, found: &mut Findings) {
+fn judge([proc, memory, membarrier, own_descriptors]: Allowed, found: &mut Findings) {
     const OR_A_FILTER: &str =
         "or, in a container, a newer engine, or a seccomp profile that allows it (docker run --security-opt \
                                seccomp=FILE; Kubernetes: securityContext.seccompProfile)";
     let table = [
         (
-            allowed.proc,
+            proc,
             "/proc is not mounted: a hang is prevented and reported as elsewhere, but without stacks, without Python's, and without what other \
              threads do; report PID, top, attach and --timeout's end of what the program has started need it as well",
             "mount -t proc proc /proc (bwrap --proc /proc; chroot: mount it before)".to_owned(),
         ),
         (
-            allowed.memory,
+            memory,
             "process_vm_readv is refused: stacks are read by /proc/self/mem, and what the host's memory holds where a stream waits for a value \
              is not looked at",
             "in a container: docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE]; or a seccomp profile that allows it"
                 .to_owned(),
         ),
         (
-            allowed.membarrier,
+            membarrier,
             "membarrier is refused: nothing is lost, and each launch takes some nanoseconds more",
             format!("Linux 4.14 or newer, {OR_A_FILTER}"),
         ),
         (
-            allowed.own_descriptors,
+            own_descriptors,
             "close_range and unshare are refused: the guard's log shares the program's descriptor numbers, each for the moment of a write",
             format!("Linux 5.9 or newer, {OR_A_FILTER}"),
         ),
@@ -87,20 +78,21 @@ mod tests {
 
     #[test]
     fn each_refusal_is_a_note_of_its_own() {
-        let all = Allowed { proc: true, membarrier: true, memory: true, own_descriptors: true };
+        let all: Allowed = [true; 4];
         let said = |allowed| {
             let mut found = Findings::default();
             judge(allowed, &mut found);
             found.all().iter().map(|finding| (finding.level, finding.what.clone())).collect::<Vec<_>>()
         };
         assert_eq!(said(all).iter().map(|(level, _)| *level).collect::<Vec<_>>(), [Level::Ok]);
-        for (allowed, first) in [
-            (Allowed { proc: false, ..all }, "/proc is not mounted"),
-            (Allowed { membarrier: false, ..all }, "membarrier is refused"),
-            (Allowed { memory: false, ..all }, "process_vm_readv is refused"),
-            (Allowed { own_descriptors: false, ..all }, "close_range and unshare are refused"),
-        ] {
-            let said = said(allowed);
+        let each = [
+            "/proc is not mounted",
+            "process_vm_readv is refused",
+            "membarrier is refused",
+            "close_range and unshare are refused",
+        ];
+        for (refused, first) in each.into_iter().enumerate() {
+            let said = said(std::array::from_fn(|at| at != refused));
             assert!(said.len() == 1 && said[0].0 == Level::Note && said[0].1.starts_with(first), "{said:?}");
         }
     }

@@ -21,49 +21,39 @@ pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings)
 }
 
 fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
-    let before = found.count();
-    if let Some(Left { threads, limit }) = limits.threads_left.filter(|left| left.threads < limits.threads_enough) {
-        found.note(
-            format!(
-                "only {threads} more threads may be started ({limit}): below {} the guard leaves them to the program, starts none \
-                 of its own, and reports no hang",
+    let few = limits.threads_left.as_ref().filter(|left| left.threads < limits.threads_enough);
+    let aborts = matches!(settings.on_hang, OnHang::Abort);
+    let no_core = aborts && limits.core_bytes == Some(0) && !limits.core_is_piped;
+    let notes = [
+        few.map(|Left { threads, limit }| {
+            let what = format!(
+                "only {threads} more threads may be started ({limit}): below {} the guard leaves them to the program, starts none of \
+                 its own, and reports no hang",
                 limits.threads_enough
-            ),
-            "raise the limit, or end what else runs here",
-        );
-    }
-    if let Some(bytes) = limits.address_space {
-        found.note(
-            format!(
-                "the address space is limited to {} MiB (ulimit -v): CUDA reserves many times the device's memory",
-                bytes >> 20
-            ),
-            "ulimit -v unlimited",
-        );
-    }
-    if matches!(settings.on_hang, OnHang::Abort) {
-        if limits.core_bytes == Some(0) && !limits.core_is_piped {
-            found.note(
-                "LAZYGUARD_ON_HANG=abort leaves no core file here (ulimit -c is 0)",
-                "ulimit -c unlimited; the report does not need one",
             );
-        }
-        if limits.first_of_container {
-            found.note(
-                "the first process of a container cannot be ended by its own signal: LAZYGUARD_ON_HANG=abort ends it with status 134",
-                "start the container with an init process (docker run --init) for a core file",
-            );
-        }
-    }
-    if limits.system_calls_filtered {
-        found.note(
-            "system calls are filtered here (seccomp), as in a container",
-            "none as long as a report has stacks; else allow process_vm_readv",
-        );
-    }
-    if found.count() == before {
+            (what, "raise the limit, or end what else runs here")
+        }),
+        limits.address_space.map(|bytes| {
+            let most = format!("the address space is limited to {} MiB (ulimit -v)", bytes >> 20);
+            (most + ": CUDA reserves many times the device's memory", "ulimit -v unlimited")
+        }),
+        no_core.then(|| {
+            let what = "LAZYGUARD_ON_HANG=abort leaves no core file here (ulimit -c is 0)";
+            (what.to_owned(), "ulimit -c unlimited; the report does not need one")
+        }),
+        (aborts && limits.first_of_container).then(|| {
+            let what = "the first process of a container cannot be ended by its own signal: LAZYGUARD_ON_HANG=abort ends it with status 134";
+            (what.to_owned(), "start the container with an init process (docker run --init) for a core file")
+        }),
+        limits.system_calls_filtered.then(|| {
+            let what = "system calls are filtered here (seccomp), as in a container";
+            (what.to_owned(), "none as long as a report has stacks; else allow process_vm_readv")
+        }),
+    ];
+    if notes.iter().all(Option::is_none) {
         found.ok("no limit of this process stands in the guard's way");
     }
+    notes.into_iter().flatten().for_each(|(what, todo)| found.note(what, todo));
 }
 
 impl Limits {
@@ -71,8 +61,12 @@ impl Limits {
         let status = machine.text("/proc/self/status").unwrap_or_default();
         let pattern = machine.text("/proc/sys/kernel/core_pattern").unwrap_or_default();
         let threads_enough = tasks::enough(std::thread::available_parallelism().map_or(1, usize::from));
+        // The superuser is not limited by the number of threads.
+        let user = rustix::process::getuid();
+        let most = getrlimit(Resource::Nproc).current.filter(|_| !user.is_root());
+        let most = most.map(|most| User { id: user.as_raw(), most });
         Self {
-            threads_left: threads_left(machine, threads_enough),
+            threads_left: tasks::left(&machine.at("/"), most, threads_enough),
             threads_enough,
             core_bytes: getrlimit(Resource::Core).current,
             address_space: getrlimit(Resource::As).current,
@@ -81,14 +75,6 @@ impl Limits {
             system_calls_filtered: tasks::field(&status, "Seccomp:") == Some(2),
         }
     }
-}
-
-/// How many more threads may be started, by the limit that leaves the fewest.
-fn threads_left(machine: &Machine, enough: u64) -> Option<Left> {
-    // The superuser is not limited by their number.
-    let user = rustix::process::getuid();
-    let most = getrlimit(Resource::Nproc).current.filter(|_| !user.is_root());
-    tasks::left(&machine.at("/"), most.map(|most| User { id: user.as_raw(), most }), enough)
 }
 
 #[cfg(test)]

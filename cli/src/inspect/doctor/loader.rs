@@ -38,16 +38,15 @@ impl Answer {
         let asked = asks.env_remove("LD_AUDIT").env_remove("LD_DEBUG").output();
         match asked {
             Ok(output) => {
-                let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-                let mut answer = Self::read(&text(&output.stdout), &text(&output.stderr));
-                let signal = output.status.signal();
-                answer.failed = signal.map(|signal| format!("the dynamic linker was ended by signal {signal}"));
-                answer
+                let [listed, complained] = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+                let failed =
+                    output.status.signal().map(|signal| format!("the dynamic linker was ended by signal {signal}"));
+                Self { failed, ..Self::read(&listed, &complained) }
             }
-            Err(error) => Self {
-                failed: Some(format!("the dynamic linker {} cannot be asked: {error}", loader.display())),
-                ..Self::default()
-            },
+            Err(error) => {
+                let failed = format!("the dynamic linker {} cannot be asked: {error}", loader.display());
+                Self { failed: Some(failed), ..Self::default() }
+            }
         }
     }
 
@@ -66,10 +65,10 @@ impl Answer {
         }
         for line in complained.lines() {
             let refused = line.split_once(" object '").and_then(|(_, rest)| rest.split_once("' from "));
-            if let Some((name, rest)) = refused {
+            answer.refused.extend(refused.map(|(name, rest)| {
                 let why = rest.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map_or(rest, |(why, _)| why);
-                answer.refused.push((name.to_owned(), why.to_owned()));
-            }
+                (name.to_owned(), why.to_owned())
+            }));
         }
         answer
     }

@@ -24,7 +24,7 @@ impl Machine {
     }
 
     pub fn text(&self, path: &str) -> Option<String> {
-        files::read(self.at(path)).ok().map(|text| String::from_utf8_lossy(&text).into_owned())
+        files::read_lossy(self.at(path)).ok()
     }
 
     pub fn variable(&self, name: &str) -> Option<&OsStr> {

@@ -20,7 +20,7 @@ pub(crate) mod program;
 pub(crate) mod sanitizer;
 mod start;
 
-use crate::machine::{own_machine, Elf};
+use crate::machine::{library, own_machine, Elf};
 use crate::words::on_hang::KILL;
 use crate::words::{Format, Outcome};
 use closure::{loader_of, Closure};
@@ -85,25 +85,13 @@ fn preloaded(machine: &Machine, program: Option<&Elf>, library: Option<&Elf>) ->
 }
 
 fn library(named: Option<PathBuf>, found: &mut Findings) -> Option<Elf> {
-    let path = match crate::machine::library::find(named) {
-        Ok(path) => path,
-        Err(failure) => {
-            found.problem(
-                failure.to_string(),
-                "name it with --library FILE, or put liblazyguard.so beside this command or into ../lib",
-            );
-            return None;
-        }
-    };
-    let elf = match crate::machine::library::look_into(&path) {
-        Ok(elf) => elf,
-        Err(why) => {
-            found.problem(why, "take the one that was built with this command");
-            return None;
-        }
-    };
+    const NAME_IT: &str = "name it with --library FILE, or put liblazyguard.so beside this command or into ../lib";
+    let path = library::find(named).map_err(|failure| (failure.to_string(), NAME_IT));
+    let unfit = |why| (why, "take the one that was built with this command");
+    let elf = path.and_then(|path| library::look_into(&path).map_err(unfit));
+    let elf = elf.map_err(|(what, todo)| found.problem(what, todo)).ok()?;
     let needs = elf.glibc.map(|(a, b)| format!(", which needs glibc {a}.{b}")).unwrap_or_default();
-    found.ok(format!("{}{needs}", path.display()));
+    found.ok(format!("{}{needs}", elf.path.display()));
     Some(elf)
 }
 
@@ -124,10 +112,8 @@ fn settings(machine: &Machine, found: &mut Findings) -> Settings {
     if !settings.enabled {
         found.note("LAZYGUARD=off: the guard leaves every call untouched", "unset it");
     }
-    let set: Vec<_> = SETTINGS
-        .iter()
-        .filter_map(|setting| Some(format!("{}={}", setting.name, machine.told(setting.name)?)))
-        .collect();
+    let set = SETTINGS.iter().filter_map(|row| Some(format!("{}={}", row.name, machine.told(row.name)?)));
+    let set: Vec<_> = set.collect();
     match (count, set.is_empty()) {
         (0, true) => found.ok("all settings have their defaults"),
         (0, false) => found.ok(format!("set here: {}", set.join(" "))),

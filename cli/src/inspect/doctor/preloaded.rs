@@ -9,39 +9,22 @@ use crate::machine::Elf;
 
 const OWN: &str = "liblazyguard.so";
 
-/// Where another library is in the search order of the dynamic linker, seen from the guard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Order {
-    InFront,
-    Behind,
-    /// The guard is not preloaded here; `lazyguard run` puts it in front.
-    GuardIsMissing,
-}
-
 pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
-    let by_system = names(&without_comments(&machine.text("/etc/ld.so.preload").unwrap_or_default()));
+    let system = machine.text("/etc/ld.so.preload").unwrap_or_default();
+    let by_system: Vec<_> = system.lines().flat_map(|line| names(line.split('#').next().unwrap_or_default())).collect();
     if by_environment.is_empty() && by_system.is_empty() {
         found.ok("nothing else is preloaded");
     }
     let guard = by_environment.iter().position(|name| is_own(name));
     for (position, name) in by_environment.iter().enumerate() {
-        if is_own(name) {
-            own(name, position, found);
-            continue;
+        match is_own(name) {
+            true => own(name, position, found),
+            false => one(name, "LD_PRELOAD", guard.map(|guard| guard < position), files, found),
         }
-        let order = match guard {
-            None => Order::GuardIsMissing,
-            Some(guard) if position < guard => Order::InFront,
-            Some(_) => Order::Behind,
-        };
-        one(name, "LD_PRELOAD", order, files, found);
     }
     // The linker loads these behind those of the environment.
-    let order = if guard.is_some() { Order::Behind } else { Order::GuardIsMissing };
-    for name in &by_system {
-        one(name, "/etc/ld.so.preload", order, files, found);
-    }
+    by_system.iter().for_each(|name| one(name, "/etc/ld.so.preload", guard.map(|_| true), files, found));
     for (name, what, todo) in [
         (
             "CUDA_INJECTION64_PATH",
@@ -80,7 +63,8 @@ fn own(name: &str, position: usize, found: &mut Findings) {
     }
 }
 
-fn one(name: &str, place: &str, order: Order, files: &Answer, found: &mut Findings) {
+/// `is_behind` says whether the linker loads it behind the guard; without the guard in `LD_PRELOAD`, `lazyguard run` puts that in front.
+fn one(name: &str, place: &str, is_behind: Option<bool>, files: &Answer, found: &mut Findings) {
     let elf = match files.file(name).map(|file| Elf::read(&file)) {
         Ok(Ok(elf)) => elf,
         unreadable => {
@@ -113,14 +97,14 @@ fn one(name: &str, place: &str, order: Order, files: &Answer, found: &mut Findin
         (Some(functions), true) => format!("defines dlsym, and {functions}"),
     };
     let what = format!("{place} names {name}, which {defines}: it works behind the guard alone");
-    match order {
-        Order::InFront => found.problem(format!("{what}; here it is in front, and what programs look up goes past the guard"),
+    match is_behind {
+        Some(false) => found.problem(format!("{what}; here it is in front, and what programs look up goes past the guard"),
             "put liblazyguard.so first, or start the program with `lazyguard run`, which does",
         ),
-        Order::Behind => found.note(format!("{what}, as it is here"),
+        Some(true) => found.note(format!("{what}, as it is here"),
             "see in `lazyguard report` that driver calls are counted",
         ),
-        Order::GuardIsMissing => found.note(what,
+        None => found.note(what,
             "start the program with `lazyguard run`, which puts the guard in front; with LD_PRELOAD alone, name liblazyguard.so first",
         ),
     }
@@ -129,10 +113,6 @@ fn one(name: &str, place: &str, order: Order, files: &Answer, found: &mut Findin
 /// The linker splits at colons and at blanks.
 fn names(list: &str) -> Vec<String> {
     list.split([':', ' ', '\t', '\n']).filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}
-
-fn without_comments(text: &str) -> String {
-    text.lines().map(|line| line.split('#').next().unwrap_or("")).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -100,29 +100,24 @@ fn interpreter(line: &[u8]) -> Option<PathBuf> {
 fn privileges(path: &Path, found: &mut Findings) {
     let Ok(about) = path.metadata() else { return };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let name = path.display();
     let changes_user = about.mode() & 0o4000 != 0;
     // Without the group's execute bit, set-group-id means mandatory locking.
     let changes_group = about.mode() & 0o2010 == 0o2010;
-    if changes_user || changes_group {
-        let which = if changes_user { "set-user-id" } else { "set-group-id" };
-        let to_another = changes_user && about.uid() != user || changes_group && about.gid() != group;
-        let what = format!("{name} is {which}: the dynamic linker preloads nothing into it");
-        match to_another {
-            true => found.problem(what, "run a copy of it without that bit (chmod a-s)"),
-            false => found.note(
-                format!("{what} when another user than its owner runs it"),
-                "run a copy of it without that bit (chmod a-s)",
-            ),
+    let mut say = |which: &str, is_certain: bool, owner: &str, todo| {
+        let what = format!("{} {which}: the dynamic linker preloads nothing into it", path.display());
+        match is_certain {
+            true => found.problem(what, todo),
+            false => found.note(format!("{what} when another user than {owner} runs it"), todo),
         }
+    };
+    if changes_user || changes_group {
+        let which = if changes_user { "is set-user-id" } else { "is set-group-id" };
+        let to_another = changes_user && about.uid() != user || changes_group && about.gid() != group;
+        say(which, to_another, "its owner", "run a copy of it without that bit (chmod a-s)");
     }
     if getxattr_query(path, "security.capability").is_ok_and(|size| size > 0) {
-        let what = format!("{name} has capabilities of its file: the dynamic linker preloads nothing into it");
         let todo = "run a copy of it, which has none; or take them away (setcap -r)";
-        match user {
-            0 => found.note(format!("{what} when another user than root runs it"), todo),
-            _ => found.problem(what, todo),
-        }
+        say("has capabilities of its file", user != 0, "root", todo);
     }
 }
 
@@ -166,11 +161,9 @@ pub(super) fn bears(
         return false;
     }
     if let Some(loader) = program.other_loader() {
+        let loader = loader.display();
         found.problem(
-            format!(
-                "{name} is loaded by {}, and the guard's library, like CUDA itself, needs glibc's",
-                loader.display()
-            ),
+            format!("{name} is loaded by {loader}, and the guard's library, like CUDA itself, needs glibc's"),
             "build it for glibc, or run it in an image with glibc (not Alpine)",
         );
         return false;

@@ -20,15 +20,13 @@ fn runtime_of(program: &Elf) -> Option<&str> {
 }
 
 pub(super) fn look(machine: &Machine, closure: &Closure, found: &mut Findings) {
-    let Some((program, runtime)) = closure.program().and_then(|program| Some((program, runtime_of(program)?))) else {
-        return;
-    };
+    let found_in = closure.program().and_then(|program| Some((program, runtime_of(program)?)));
+    let Some((program, runtime)) = found_in else { return };
     let name = program.name();
     let told = machine.told(VARIABLE).unwrap_or_default();
     if told.contains(OFF) || !told.contains(OPTION) && !program.exports(OWN_OPTIONS) {
-        return found.ok(format!(
-            "{name} needs {runtime} (AddressSanitizer), which starts behind the guard and finds what it finds"
-        ));
+        let what = "which starts behind the guard and finds what it finds";
+        return found.ok(format!("{name} needs {runtime} (AddressSanitizer), {what}"));
     }
     let why = match told.contains(OPTION) {
         true => format!("{VARIABLE} says so"),

@@ -60,10 +60,14 @@ pub(super) fn look(driver: &Driver, limit: Duration, found: &mut Findings) -> Ve
                     todo.unwrap_or("see NVIDIA's documentation of the error"),
                 );
             }
-            _ => found.obstacle(
-                format!("the driver does not start: the process that tried it {}{complained}", ending(status)),
-                "see the kernel's log (dmesg) for NVRM lines; install the driver again",
-            ),
+            _ => {
+                let by_signal = status.signal().map(|signal| format!("was ended by signal {signal}"));
+                let ending = by_signal.unwrap_or_else(|| format!("ended with status {}", status.code().unwrap_or(-1)));
+                found.obstacle(
+                    format!("the driver does not start: the process that tried it {ending}{complained}"),
+                    "see the kernel's log (dmesg) for NVRM lines; install the driver again",
+                );
+            }
         },
         Err(error) => found.note(format!("whether the driver starts could not be tried: {error}"),
             "let this command start processes, and make folders in the folder for temporary files",
@@ -109,9 +113,8 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         // Not waited for: a process that is stuck in the kernel does not end.
         child.kill()?;
     }
-    let text = |path: &PathBuf| files::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let complained = text(&complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
-    Ok(Tried { status, said: text(&said)?, complained })
+    let complained = files::read_lossy(complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
+    Ok(Tried { status, said: files::read_lossy(said)?, complained })
 }
 
 struct Folder(PathBuf);
@@ -132,13 +135,6 @@ impl Drop for Folder {
     }
 }
 
-fn ending(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("was ended by signal {signal}"),
-        (None, code) => format!("ended with status {}", code.unwrap_or(-1)),
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Started(Vec<String>),
@@ -151,11 +147,7 @@ fn answer(said: &str) -> Option<Answer> {
 
 fn devices(names: &[String]) -> String {
     let kinds = grouped(names, |name| *name).into_iter().map(|(name, same)| format!("{} x {name}", same.len()));
-    let kinds: Vec<_> = kinds.collect();
-    match kinds.is_empty() {
-        true => "no device".to_owned(),
-        false => kinds.join(", "),
-    }
+    kinds.reduce(|all, kind| all + ", " + &kind).unwrap_or_else(|| "no device".to_owned())
 }
 
 /// The child: starts the driver, and prints the results. An unknown result code kills the child at most.

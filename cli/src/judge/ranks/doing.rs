@@ -87,11 +87,8 @@ pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     if let Some(why) = own_verdict(process) {
         return Some(format!("and is blocked: {why}"));
     }
-    let ended_itself = match process.course {
-        Course::Signalled(_) => true,
-        Course::Killed => false,
-        Course::Well | Course::Unknown => process.has_ended,
-    };
+    let ended_itself = matches!(process.course, Course::Signalled(_))
+        || process.has_ended && matches!(process.course, Course::Well | Course::Unknown);
     let answer = asked.answer(process);
     if ended_itself && answer.is_none() {
         return Some(format!("and {}", process.ended));
@@ -144,12 +141,12 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
         return format!("was at {place}");
     }
     let main = asked.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
-    match main.map(|main| main.doing) {
+    let did = match main.map(|main| main.doing) {
         Some(ThreadActivity::Running) => "was computing",
         Some(ThreadActivity::Sleeping) => "was sleeping",
         _ => "was waiting, in no driver call",
-    }
-    .to_owned()
+    };
+    did.to_owned()
 }
 
 /// What processes did that were ended and not seen to hang: a line for all that did the same, and the stack of the first.

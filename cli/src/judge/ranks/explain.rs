@@ -8,7 +8,7 @@ use super::odd_ranks::{
     RankGroup, Ranks,
 };
 use super::waits::{blocked_behind_its_own, In, Job, Wait};
-use crate::judge::communications::{Called, Member, Peer};
+use crate::judge::communications::{Called, Peer};
 use crate::judge::hangs::ranks_in_words;
 use crate::judge::process::Process;
 use lazyguard_core::api::ordinal;
@@ -22,24 +22,21 @@ fn by_calls(sentence: String) -> Ranks {
 
 impl Job<'_> {
     fn named(&self, id: u64) -> NamedCommunicator {
-        let of = |member: &Member| (member.name.clone(), member.rank.map(|(_, size)| size));
-        let known = self.members(id).map(|(_, member)| of(member));
-        let (mut name, mut size) = (None, None);
-        for (its_name, its_size) in known {
-            (name, size) = (name.or(its_name), size.or(its_size));
+        let members = || self.members(id).map(|(_, member)| member);
+        NamedCommunicator {
+            number: self.order.iter().position(|known| *known == id).unwrap_or(0),
+            name: members().find_map(|member| member.name.clone()),
+            size: members().find_map(|member| member.rank).map(|(_, size)| size),
         }
-        NamedCommunicator { number: self.order.iter().position(|known| *known == id).unwrap_or(0), name, size }
     }
 
     fn odd(&self, rank: u64, id: u64, collective: Option<String>) -> OddRank {
         let launched = self.member(id, rank).map_or(0, |member| member.collectives);
-        match self.ranks.get(&rank) {
-            Some(process) => OddRank::of(rank, process, launched, collective, &self.asked),
-            None => {
-                let doing = Some("and has left no recording".to_owned());
-                OddRank { rank, process: 0, launched, collective, doing, stack: Vec::new() }
-            }
+        if let Some(process) = self.ranks.get(&rank) {
+            return OddRank::of(rank, process, launched, collective, &self.asked);
         }
+        let doing = Some("and has left no recording".to_owned());
+        OddRank { rank, process: 0, launched, collective, doing, stack: Vec::new() }
     }
 
     fn blocked(&self) -> Vec<BlockedRank> {
@@ -84,11 +81,8 @@ impl Job<'_> {
             }
             In::Unequal(peer, count) => self.explain_unequal(wait, &of, waiter, (peer, count)),
             In::Creation | In::Split => {
-                let call = match wait.within {
-                    In::Split => format!("ncclCommSplit of {of}"),
-                    _ => format!("the call that makes {of}"),
-                };
-                let sentence = behind_sentence(&behind, &format!("come to {call}"), &waits_in_it(&waiters));
+                let call = if wait.within == In::Split { "ncclCommSplit of" } else { "the call that makes" };
+                let sentence = behind_sentence(&behind, &format!("come to {call} {of}"), &waits_in_it(&waiters));
                 Ranks { joined: waiters, behind, ..by_calls(sentence) }
             }
         };
@@ -108,11 +102,9 @@ impl Job<'_> {
         let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
         let done = format!("called collective {number} of {of}{told}");
         let holder = joined.iter().find_map(|rank| Some((rank, blocked_behind_its_own(self.ranks.get(rank)?)?)));
+        let others = || behind_sentence(&behind, "called it", "");
         let sentence = match holder {
-            Some((rank, why)) => {
-                let others = behind_sentence(&behind, "called it", "");
-                format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
-            }
+            Some((rank, why)) => format!("rank {rank} has {done} and is blocked behind it, {why}; {}", others()),
             None => behind_sentence(&behind, &done, &waits_in_it(&joined)),
         };
         Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) }
@@ -185,11 +177,8 @@ impl Job<'_> {
         let of_circle: Vec<_> = circle.iter().filter_map(|rank| waits.get(rank)).collect();
         let crossed = of_circle.iter().all(|wait| matches!(wait.within, In::Collective(_)))
             && of_circle.iter().any(|wait| wait.id != of_circle[0].id);
-        let sentence = format!(
-            "ranks wait for each other: {}.{}",
-            each.collect::<Vec<_>>().join("; "),
-            if crossed { " They use communicators in different orders." } else { "" }
-        );
+        let why = if crossed { " They use communicators in different orders." } else { "" };
+        let sentence = format!("ranks wait for each other: {}.{why}", each.collect::<Vec<_>>().join("; "));
         let odd = |rank: &u64| self.odd(*rank, waits.get(rank).map_or(0, |wait| wait.id), None);
         let different = circle.iter().map(odd).collect();
         Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) }
@@ -201,12 +190,10 @@ impl Job<'_> {
             self.order.iter().enumerate().flat_map(|(at, a)| self.order[at + 1..].iter().map(move |b| (*a, *b)));
         let (one, other, first, second) = pairs.filter_map(|pair| self.crossed_in(pair, stuck)).min()?;
         let say = |(id, number): (u64, u32)| format!("collective {number} of {}", self.named(id).in_words());
-        let sentence = format!(
-            "rank {one} has called {} before {}, and rank {other} the other way round: on one stream each waits for the other.",
-            say(first),
-            say(second)
-        );
-        let different = vec![self.odd(one, first.0, Some(say(first))), self.odd(other, second.0, Some(say(second)))];
+        let (a, b) = (say(first), say(second));
+        let why = "on one stream each waits for the other.";
+        let sentence = format!("rank {one} has called {a} before {b}, and rank {other} the other way round: {why}");
+        let different = vec![self.odd(one, first.0, Some(a)), self.odd(other, second.0, Some(b))];
         Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
     }
 
@@ -214,19 +201,15 @@ impl Job<'_> {
         let blocked = self.blocked();
         let missing = self.missing();
         let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
+        let same = "every rank that could be compared has made the same calls of NCCL, and";
         let sentence = match (&blocked[..], &missing[..]) {
-            ([], []) => format!(
-                "every rank that could be compared has made the same calls of NCCL, and {waiting} in a collective: {}.",
-                why_all_wait(self.ranks)
-            ),
+            ([], []) => format!("{same} {waiting} in a collective: {}.", why_all_wait(self.ranks)),
             ([], missing) => format!(
                 "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",
                 ranks_in_words(missing.to_vec()),
                 have(missing.len())
             ),
-            ([BlockedRank { rank, why, .. }, ..], _) => format!(
-                "every rank that could be compared has made the same calls of NCCL, and rank {rank} is blocked by itself: {why}."
-            ),
+            ([BlockedRank { rank, why, .. }, ..], _) => format!("{same} rank {rank} is blocked by itself: {why}."),
         };
         Ranks { blocked, not_compared: self.not_compared(), ..by_calls(sentence) }
     }

@@ -45,7 +45,20 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
             }
         }
     }
-    let sentence = sentence(index + 1, &kernel, &behind, &different, &joined, || why_all_wait(ranks));
+    let what = format!("collective {} ({kernel})", index + 1);
+    let sentence = match (&behind[..], &different[..]) {
+        ([], []) => format!(
+            "every rank that could be compared has launched the same collectives as far as {what} and beyond, and they have not ended: \
+             {}.",
+            why_all_wait(ranks)
+        ),
+        ([], [first, ..]) => {
+            let other = first.collective.as_deref().unwrap_or_default();
+            let (odd, have, waits) = (named(&different), have(different.len()), waits_in_it(&joined));
+            format!("{odd} {have} launched {other} as collective {}, which is {kernel}{waits}.", index + 1)
+        }
+        _ => behind_sentence(&behind, &format!("launched {what}"), &waits_in_it(&joined)),
+    };
     Some(Ranks {
         number: Some(index as u64 + 1),
         collective: Some(kernel),
@@ -56,32 +69,6 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         not_compared,
         ..Ranks::new(sentence, ComparedBy::Kernels)
     })
-}
-
-fn sentence(
-    number: usize,
-    kernel: &str,
-    behind: &[OddRank],
-    different: &[OddRank],
-    joined: &[u64],
-    why: impl Fn() -> String,
-) -> String {
-    let what = format!("collective {number} ({kernel})");
-    if !behind.is_empty() {
-        return behind_sentence(behind, &format!("launched {what}"), &waits_in_it(joined));
-    }
-    match different {
-        [] => format!(
-            "every rank that could be compared has launched the same collectives as far as {what} and beyond, and they have not ended: \
-             {}.",
-            why()
-        ),
-        [first, ..] => {
-            let other = first.collective.as_deref().unwrap_or_default();
-            let (odd, have, waits) = (named(different), have(different.len()), waits_in_it(joined));
-            format!("{odd} {have} launched {other} as collective {number}, which is {kernel}{waits}.")
-        }
-    }
 }
 
 #[cfg(test)]

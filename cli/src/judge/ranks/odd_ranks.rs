@@ -99,17 +99,6 @@ pub struct Ranks {
     pub not_compared: Vec<u64>,
 }
 
-impl Ranks {
-    /// Whether some rank is not where the others are, or is blocked by itself.
-    pub const fn names_one(&self) -> bool {
-        !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
-    }
-
-    pub fn new(sentence: String, compared_by: ComparedBy) -> Self {
-        Self { sentence, compared_by, ..Self::default() }
-    }
-}
-
 impl OddRank {
     pub(crate) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
         let doing = doing(process, asked);
@@ -135,10 +124,8 @@ pub fn wait(ranks: usize) -> &'static str {
 }
 
 pub fn waits_in_it(joined: &[u64]) -> String {
-    match joined {
-        [] => String::new(),
-        _ => format!("; {} {} in it", ranks_in_words(joined.to_vec()), wait(joined.len())),
-    }
+    let words = || format!("; {} {} in it", ranks_in_words(joined.to_vec()), wait(joined.len()));
+    (!joined.is_empty()).then(words).unwrap_or_default()
 }
 
 /// `rank 1 has not launched collective 14 (K), and was ended by a signal; ranks 0, 2 wait in it.` The end says what the others do.
@@ -148,6 +135,15 @@ pub fn behind_sentence(behind: &[OddRank], done: &str, others: &str) -> String {
 }
 
 impl Ranks {
+    pub fn new(sentence: String, compared_by: ComparedBy) -> Self {
+        Self { sentence, compared_by, ..Self::default() }
+    }
+
+    /// Whether some rank is not where the others are, or is blocked by itself.
+    pub const fn names_one(&self) -> bool {
+        !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
+    }
+
     pub fn lines(&self) -> Vec<String> {
         let mut lines = vec![self.sentence.clone()];
         for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {
@@ -175,9 +171,8 @@ impl Ranks {
         lines.extend((more > 0).then(|| format!("  and {} of ranks in other states", counted(more as u64, "group"))));
         if !self.not_compared.is_empty() {
             let (ranks, have) = (ranks_in_words(self.not_compared.clone()), have(self.not_compared.len()));
-            lines.push(format!(
-                "  {ranks} {have} left no recording or lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more"
-            ));
+            let why = "left no recording or lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more";
+            lines.push(format!("  {ranks} {have} {why}"));
         }
         lines.push(match self.compared_by {
             ComparedBy::Kernels => {

@@ -189,8 +189,8 @@ impl<'a> Job<'a> {
 
     fn meeting(&self, rank: u64, calls: &Communications) -> Option<Wait> {
         let meeting = calls.meeting?;
-        let wait =
-            |id, within, on: Vec<u64>| Some(Wait { at: meeting.since, id, within, on }).filter(|w| !w.on.is_empty());
+        let at = meeting.since;
+        let wait = |id, within, on: Vec<u64>| (!on.is_empty()).then_some(Wait { at, id, within, on });
         if meeting.entry_point.class() != Class::CommunicatorCreate {
             return None;
         }
@@ -205,8 +205,9 @@ impl<'a> Job<'a> {
         let (_, size) = calls.member(meeting.id)?.rank?;
         // A communicator of as many ranks as the job has: its ranks are the job's, as far as those that have come show.
         let came: BTreeMap<u64, &Member> = self.members(meeting.id).collect();
-        let are_the_jobs =
-            came.iter().all(|(rank, member)| member.rank.is_some_and(|(its, _)| u64::from(its) == *rank));
+        let is_the_jobs =
+            |(rank, member): (&u64, &&Member)| member.rank.is_some_and(|(its, _)| u64::from(its) == *rank);
+        let are_the_jobs = came.iter().all(is_the_jobs);
         let missing = (0..u64::from(size)).filter(|rank| are_the_jobs && !came.contains_key(rank));
         wait(meeting.id, In::Creation, missing.collect())
     }

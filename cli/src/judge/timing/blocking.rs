@@ -12,7 +12,7 @@ use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::replay::{queue_may_be_full, Fact, Streams, Work};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
-use lazyguard_core::trace::Kind;
+use lazyguard_core::trace::{Kind, Record};
 use lazyguard_core::Nanos;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -187,18 +187,15 @@ impl BlockingFold {
             return;
         }
         if again {
-            let same = |held: &Held| {
-                (held.entry.thread_number, held.entry.record.entered) == (entry.thread_number, record.entered)
-            };
-            self.undecided.retain(|held| !same(held));
+            let is_this =
+                |held: &Entry| (held.thread_number, held.record.entered) == (entry.thread_number, record.entered);
+            self.undecided.retain(|held| !is_this(&held.entry));
         }
         let otherwise = match (record.kind, record.entry_point.class()) {
             (Kind::ColdModule, _) if fact.compiles => (Reason::Compiles, true),
             (Kind::ColdModule, _) => (Reason::LoadsModule, true),
             (Kind::ColdFunction, _) => (Reason::LoadsFunction, true),
-            (_, Class::CopyAsync) if of_host_memory(record.entry_point.info().base()) => {
-                (Reason::PageableMemory, false)
-            }
+            (_, Class::CopyAsync) if may_be_of_host(record) => (Reason::PageableMemory, false),
             _ if queue_may_be_full(self.streams.outstanding(record.stream)) => (Reason::QueueFull, false),
             (_, Class::AllocateAsync) => (Reason::PoolGrows, false),
             _ if first_of_context => (Reason::FirstOfContext, false),
@@ -230,15 +227,11 @@ impl BlockingFold {
             return;
         }
         let name = |id: Option<KernelId>| id.map(|id| self.kernels.name(id));
-        let key = (
-            call,
-            name(held.kernel),
-            reason,
-            other.as_ref().map(|other| {
-                let kernel = name(self.kernels.of_record(&other.record));
-                (other.thread_number, other.record.entry_point.info().base(), kernel)
-            }),
-        );
+        let of_other = other.as_ref().map(|other| {
+            let kernel = name(self.kernels.of_record(&other.record));
+            (other.thread_number, other.record.entry_point.info().base(), kernel)
+        });
+        let key = (call, name(held.kernel), reason, of_other);
         let one = Group {
             call,
             reason,
@@ -287,9 +280,8 @@ impl BlockingFold {
             return (Reason::GuardLoadsElsewhere, true, Some(*holder));
         }
         // Of several that wait for each other, the first one is the cause.
-        let before = |holder: &&Entry| {
-            holder.record.entered <= from && holder.record.meant_at() <= to.saturating_add(SEEN_LATER_NANOS)
-        };
+        let latest = to.saturating_add(SEEN_LATER_NANOS);
+        let before = |holder: &&Entry| holder.record.entered <= from && holder.record.meant_at() <= latest;
         let holders = self.holders.iter().filter(here).filter(before);
         if let Some(holder) = holders.min_by_key(|holder| holder.record.entered) {
             return (Reason::LockHeld, true, Some(*holder));
@@ -340,7 +332,8 @@ impl Group {
 }
 
 /// Whether the host's memory may be one side of such a copy.
-fn of_host_memory(call: &str) -> bool {
+fn may_be_of_host(record: &Record) -> bool {
+    let call = record.entry_point.info().base();
     !["DtoD", "DtoA", "AtoD", "AtoA", "Peer"].iter().any(|between| call.contains(between))
 }
 

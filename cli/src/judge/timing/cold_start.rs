@@ -288,11 +288,10 @@ impl ColdStartFold {
                 let new = Slow { call: record.entry_point.info().base(), sum: Sum::default(), bytes: 0 };
                 let slow = self.allocations.entry(record.entry_point.id()).or_insert(new);
                 slow.sum.add(took);
-                if let (Some(Work::Allocate { .. }), Payload::Memory { bytes, .. }) =
-                    (Work::of(record), record.payload())
-                {
-                    slow.bytes = slow.bytes.saturating_add(bytes);
-                }
+                slow.bytes = slow.bytes.saturating_add(match (Work::of(record), record.payload()) {
+                    (Some(Work::Allocate { .. }), Payload::Memory { bytes, .. }) => bytes,
+                    _ => 0,
+                });
             }
             _ => {}
         }
@@ -351,14 +350,13 @@ impl ColdStartFold {
     pub fn finish(self) -> ColdStart {
         let Self { began, end, missing, .. } = self;
         let ended = self.sweep.finish(began.armed.saturating_add(end));
-        let mut kernels: Vec<_> = self.launches.into_values().collect();
-        for (first, others) in &mut kernels {
-            first.steady_ns = others.median();
-            first.difference_ns = first.steady_ns.map(|steady| first.first_ns.saturating_sub(steady));
-        }
-        let mut kernels: Vec<_> = kernels.into_iter().map(|(first, _)| first).collect();
-        let parts =
-            Part::all().into_iter().zip(ended.spent).filter(|(_, ns)| *ns > 0).map(|(part, ns)| PartSpent { part, ns });
+        let with_median = |(first, others): (FirstUse, Durations)| {
+            let steady_ns = others.median();
+            let difference_ns = steady_ns.map(|steady| first.first_ns.saturating_sub(steady));
+            FirstUse { steady_ns, difference_ns, ..first }
+        };
+        let mut kernels: Vec<_> = self.launches.into_values().map(with_median).collect();
+        let parts = Part::all().into_iter().zip(ended.spent).map(|(part, ns)| PartSpent { part, ns });
         // For a kernel launched once, the whole duration counts.
         let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
         kernels.sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));
@@ -381,7 +379,7 @@ impl ColdStartFold {
                     QUIET_TO_THE_END_NANOS / 1_000_000,
                 ),
             },
-            parts: parts.collect(),
+            parts: parts.filter(|spent| spent.ns > 0).collect(),
             longest: self.longest,
             loads: self.loads.into_values().collect(),
             ahead: self.ahead,

@@ -85,17 +85,10 @@ impl Decades {
     }
 
     pub fn classes(&self) -> Vec<Decade> {
-        let used = |&n: &usize| self.0[n] > 0;
-        let (Some(first), Some(last)) = ((0..DECADES.len()).find(used), (0..DECADES.len()).rfind(used)) else {
-            return Vec::new();
-        };
-        (first..=last)
-            .map(|n| Decade {
-                label: DECADES[n].1,
-                from_ns: n.checked_sub(1).map_or(0, |before| DECADES[before].0),
-                count: self.0[n],
-            })
-            .collect()
+        let used = || (0..DECADES.len()).filter(|n| self.0[*n] > 0);
+        let within = used().next().unwrap_or(0)..used().next_back().map_or(0, |last| last + 1);
+        let from = |n: usize| n.checked_sub(1).map_or(0, |before| DECADES[before].0);
+        within.map(|n| Decade { label: DECADES[n].1, from_ns: from(n), count: self.0[n] }).collect()
     }
 }
 

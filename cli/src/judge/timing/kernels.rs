@@ -24,13 +24,11 @@ impl Kernels {
             let name = function.name.map_or_else(|| format!("function {:#x}", function.handle), demangle);
             let this = (number, function.handle, function.owner);
             // A kernel that is written twice is the same: its name became known in between.
-            if newest == Some(this) {
-                if let (Some(last), true) = (kernels.names.last_mut(), function.name.is_some()) {
-                    *last = name.into();
-                }
+            if newest.replace(this) == Some(this) {
+                let last = kernels.names.last_mut().filter(|_| function.name.is_some());
+                last.into_iter().for_each(|last| *last = name.as_str().into());
                 continue;
             }
-            newest = Some(this);
             let id = KernelId::try_from(kernels.names.len()).unwrap_or(KernelId::MAX);
             kernels.names.push(name.into());
             kernels.meanings.entry(number).or_default().push((at, id));

@@ -36,46 +36,49 @@ pub enum Reason {
     NotKnown,
 }
 
+/// Of each reason what it says, and what to do.
+const TABLE: [(&str, &str); 13] = [
+    ("the guard preloaded in this call", BOUNDED),
+    ("the guard preloaded in another thread, and let nothing be submitted meanwhile", BOUNDED),
+    (
+        "the context's lock was held by another thread's call",
+        "load, allocate and free before the time that matters, or in the same thread",
+    ),
+    (
+        "code was compiled at run time, on first use",
+        "ship machine code for this card, or keep the compiler's cache (CUDA_CACHE_PATH)",
+    ),
+    ("the module or library was loaded, on first use", LOAD_BEFORE),
+    ("the function was loaded, on first use", LOAD_BEFORE),
+    (
+        "pageable memory: the driver copies it in steps and, on a busy stream, waits for the stream",
+        "allocate the host's side with cuMemHostAlloc, or register it once",
+    ),
+    (
+        "the stream's queue was full: the call waited until an operation had ended",
+        "submit fewer and larger operations, or use a graph",
+    ),
+    (
+        "local memory had to grow, for which the driver waits for the whole context",
+        "launch it once before, or set CU_LIMIT_STACK_SIZE",
+    ),
+    ("the memory pool had to grow", "raise the pool's CU_MEMPOOL_ATTR_RELEASE_THRESHOLD"),
+    ("the context's first launch: the driver set up what launches need", LAUNCH_BEFORE),
+    ("the kernel's first launch: what it needs was set up (local memory, the buffer it prints to)", LAUNCH_BEFORE),
+    ("not known", ""),
+];
+
+const BOUNDED: &str = "LAZYGUARD_PRELOAD_TIME bounds it";
+const LOAD_BEFORE: &str = "load before the time that matters: LAZYGUARD_PRELOAD=auto, or launch once";
+const LAUNCH_BEFORE: &str = "launch once before the time that matters";
+
 impl Reason {
     pub const fn text(self) -> &'static str {
-        match self {
-            Self::GuardLoads => "the guard preloaded in this call",
-            Self::GuardLoadsElsewhere => {
-                "the guard preloaded in another thread, and let nothing be submitted meanwhile"
-            }
-            Self::LockHeld => "the context's lock was held by another thread's call",
-            Self::Compiles => "code was compiled at run time, on first use",
-            Self::LoadsModule => "the module or library was loaded, on first use",
-            Self::LoadsFunction => "the function was loaded, on first use",
-            Self::PageableMemory => {
-                "pageable memory: the driver copies it in steps and, on a busy stream, waits for the stream"
-            }
-            Self::QueueFull => "the stream's queue was full: the call waited until an operation had ended",
-            Self::LocalMemory => "local memory had to grow, for which the driver waits for the whole context",
-            Self::PoolGrows => "the memory pool had to grow",
-            Self::FirstOfContext => "the context's first launch: the driver set up what launches need",
-            Self::FirstLaunch => {
-                "the kernel's first launch: what it needs was set up (local memory, the buffer it prints to)"
-            }
-            Self::NotKnown => "not known",
-        }
+        TABLE[self as usize].0
     }
 
     pub const fn advice(self) -> &'static str {
-        match self {
-            Self::GuardLoads | Self::GuardLoadsElsewhere => "LAZYGUARD_PRELOAD_TIME bounds it",
-            Self::LockHeld => "load, allocate and free before the time that matters, or in the same thread",
-            Self::Compiles => "ship machine code for this card, or keep the compiler's cache (CUDA_CACHE_PATH)",
-            Self::LoadsModule | Self::LoadsFunction => {
-                "load before the time that matters: LAZYGUARD_PRELOAD=auto, or launch once"
-            }
-            Self::PageableMemory => "allocate the host's side with cuMemHostAlloc, or register it once",
-            Self::QueueFull => "submit fewer and larger operations, or use a graph",
-            Self::LocalMemory => "launch it once before, or set CU_LIMIT_STACK_SIZE",
-            Self::PoolGrows => "raise the pool's CU_MEMPOOL_ATTR_RELEASE_THRESHOLD",
-            Self::FirstOfContext | Self::FirstLaunch => "launch once before the time that matters",
-            Self::NotKnown => "",
-        }
+        TABLE[self as usize].1
     }
 
     pub(super) const fn of_hazard(code: Code) -> Option<Self> {
