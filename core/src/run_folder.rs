@@ -1,6 +1,9 @@
 //! Where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may take.
 
 use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 pub const MEMORY: &str = "/dev/shm";
@@ -23,6 +26,23 @@ pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
         }
     }
     bases
+}
+
+/// A folder for its owner only. Fails if the name exists.
+pub fn make_private(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().mode(0o700).create(folder)?;
+    open_to_owner(folder)
+}
+
+/// A umask such as 0177 has taken the owner's rights to a new folder.
+pub fn open_to_owner(folder: &Path) -> io::Result<()> {
+    let mut permissions = fs::metadata(folder)?.permissions();
+    let mode = permissions.mode();
+    if mode & 0o700 == 0o700 {
+        return Ok(());
+    }
+    permissions.set_mode(mode | 0o700);
+    fs::set_permissions(folder, permissions)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -107,13 +107,14 @@ static void allocations(void) {
   CK(cuStreamSynchronize(second));
 }
 
-/* Calls that may have to wait for the context. Which of them the driver carries out is its own affair: what is asked of it harms nothing. */
+/* Calls that may have to wait for the context or for another process. Which of them the driver carries out is its own affair: what is asked of it harms nothing. */
 static void may_wait(void) {
   unsigned flags;
   size_t offset, bytes;
   CUdeviceptr memory;
   CUevent event;
   CUgreenCtx green;
+  CUmemGenericAllocationHandle shared;
   CUmemAccessDesc access = {0};
   CUipcMemHandle memory_handle = {{0}};
   CUipcEventHandle event_handle = {{0}};
@@ -131,6 +132,10 @@ static void may_wait(void) {
   (void)cuIpcOpenMemHandle(&memory, memory_handle, 0);
   (void)cuIpcOpenEventHandle(&event, event_handle);
   (void)cuIpcCloseMemHandle(0);
+  (void)cuMemImportFromShareableHandle(&shared, NULL, CU_MEM_HANDLE_TYPE_FABRIC);
+  (void)cuMulticastAddDevice(0, j.device);
+  (void)cuMulticastBindMem(0, 0, 0, 0, 0, 0);
+  (void)cuMulticastBindAddr(0, 0, 0, 0, 0);
 }
 
 /* A graph of a node of each kind that something may be waited for in, updated by itself. */

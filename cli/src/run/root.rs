@@ -14,16 +14,15 @@ use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::old_runs::{namespace, process_of, tidy};
 use lazyguard_core::run_folder::file::KEPT;
-use lazyguard_core::run_folder::{private_bases, private_suffix};
+use lazyguard_core::run_folder::{make_private, open_to_owner, private_bases, private_suffix};
 use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
 use rustix::io::Errno;
 use rustix::process::getuid;
 use std::collections::hash_map::RandomState;
 use std::collections::HashSet;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, File};
 use std::hash::{BuildHasher, Hasher};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -186,8 +185,9 @@ impl Root {
             let mut made: Vec<_> = own.ancestors().take_while(|path| *path != folder).map(Path::to_owned).collect();
             made.extend(missing.iter().flatten().rev().cloned());
             made.reverse();
-            let made_now =
-                fs::create_dir_all(own.parent().unwrap_or(folder)).and_then(|()| DirBuilder::new().create(&own));
+            let made_now = fs::create_dir_all(own.parent().unwrap_or(folder))
+                .and_then(|()| fs::create_dir(&own))
+                .and_then(|()| open_to_owner(&own));
             if made_now.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists && own.is_dir()) {
                 continue;
             }
@@ -304,7 +304,7 @@ impl Root {
 pub(super) fn private_folder(base: &Path, process: u32) -> io::Result<PathBuf> {
     let suffix = private_suffix(namespace(), random() as u16);
     let path = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
-    DirBuilder::new().mode(0o700).create(&path)?;
+    make_private(&path)?;
     Ok(path)
 }
 

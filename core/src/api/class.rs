@@ -43,7 +43,7 @@ impl Keep {
     }
 }
 
-/// Submits and loads nothing, takes no device memory, and waits for nothing that was submitted.
+/// Makes no context, submits and loads nothing, takes no device memory, and waits for nothing that was submitted.
 const PREPARES: u8 = 1;
 /// Waits at the gate: it could submit endless work, begin a capture, or take away what is being loaded.
 const GATED: u8 = 2;
@@ -86,7 +86,7 @@ classes! {
     Init: other RareEvents IfSlow PREPARES;
     Lookup: other RareEvents IfSlow PREPARES;
     Query: other RareEvents IfSlow PREPARES;
-    ContextCreate: context RareEvents Always PREPARES;
+    ContextCreate: context RareEvents Always;
     ContextDestroy: context RareEvents Always PREPARES GATED WHOLE;
     ContextCurrent: other RareEvents IfSlow PREPARES;
     ContextSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;

@@ -272,6 +272,15 @@ macro_rules! with_driver_api {
                 => context::waits_if(false) { 268 cuIpcOpenMemHandle 4010; 269 cuIpcOpenMemHandle_v2 11000; }
             Query (event: Ptr, handle: IpcHandle) => context::waits_if(false) { 270 cuIpcOpenEventHandle 4010; }
             Free (device_pointer: u64) => context::frees(device_pointer) { 271 cuIpcCloseMemHandle 4010; }
+            Query (handle: Ptr, os_handle: Handle, handle_type: i32)
+                => context::observed() { 273 cuMemImportFromShareableHandle 10020; }
+
+            // Multicast: they wait for the other processes of the group.
+            Query (group: u64, device: i32) => context::observed() { 274 cuMulticastAddDevice 12010; }
+            Query (group: u64, group_offset: usize, handle: u64, offset: usize, size: usize, flags: u64)
+                => context::observed() { 275 cuMulticastBindMem 12010; }
+            Query (group: u64, group_offset: usize, ptr: u64, size: usize, flags: u64)
+                => context::observed() { 276 cuMulticastBindAddr 12010; }
 
             // Allocation in stream order
             AllocateAsync (device_pointer: Ptr, bytesize: usize, stream: Handle)

@@ -4,7 +4,7 @@
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
-use crate::lookup::{driver, dynamic_linker, forks};
+use crate::lookup::{driver, dynamic_linker, forks, objects};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
@@ -231,6 +231,7 @@ fn begin_them(guard: &'static Guard) {
         ("lazyguard-watch", watchdog::run),
         (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, watchdog::end)),
     ];
+    own_thread::leave_room_for(objects::thread_local_bytes());
     // The libraries' data for one thread is made while the other one begins.
     let begun = bodies.map(|(name, body)| (name, own_thread::begin(name, log::warm_up, move || body(guard))));
     for (name, begun) in begun {

@@ -127,6 +127,18 @@ pub fn count() -> u64 {
     count
 }
 
+/// Of the thread-local variables of all objects.
+pub fn thread_local_bytes() -> usize {
+    let mut sum = 0_u64;
+    each(&mut |object| {
+        let of_threads = object.headers().iter().filter(|header| header.p_type == libc::PT_TLS);
+        of_threads.for_each(|header| sum = sum.saturating_add(header.p_memsz).saturating_add(header.p_align));
+        true
+    });
+    // No thread starts with more.
+    sum.min(1 << 30) as usize
+}
+
 /// The object that another one needs under this name.
 pub fn loaded_as(name: &CStr) -> Option<Dynamic> {
     find(|object| {

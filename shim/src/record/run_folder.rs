@@ -11,12 +11,11 @@ use lazyguard_core::old_runs::{namespace, tidy, Sight};
 pub use lazyguard_core::run_folder::file::{
     DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE,
 };
-use lazyguard_core::run_folder::{file, private_bases, private_prefix, private_suffix};
+use lazyguard_core::run_folder::{file, make_private, open_to_owner, private_bases, private_prefix, private_suffix};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
 use std::ffi::CStr;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -98,7 +97,10 @@ impl RunFolder {
 
     /// By making its log; `false` if another process has, or has had it.
     fn take(folder: &Path) -> io::Result<bool> {
-        fs::create_dir_all(folder)?;
+        if !folder.is_dir() {
+            fs::create_dir_all(folder)?;
+            open_to_owner(folder)?;
+        }
         if [RUN, TRACE].iter().any(|name| folder.join(name).exists()) {
             return Ok(false);
         }
@@ -126,7 +128,7 @@ impl RunFolder {
             let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
             let path = base.join(name);
             // A folder or link of another process is never used.
-            DirBuilder::new().mode(0o700).create(&path).ok().map(|()| path)
+            make_private(&path).ok().map(|()| path)
         })
     }
 

@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,6 +31,15 @@ impl Begun {
 }
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
+
+const STACK: usize = 512 << 10;
+
+/// Bytes of thread-local variables: the C library, and a sanitizer's `pthread_create`, takes them out of each thread's stack.
+static VARIABLES: AtomicUsize = AtomicUsize::new(0);
+
+pub fn leave_room_for(variables: usize) {
+    VARIABLES.store(variables, Ordering::Relaxed);
+}
 
 /// In a forked child, inside the handler of the fork: only a store.
 pub fn forked() {
@@ -104,23 +113,16 @@ type Body = Box<dyn FnOnce() + Send>;
 fn spawn(body: Body) -> io::Result<()> {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let body = Box::into_raw(Box::new(body));
-    // The second where the libraries' variables leave too little.
-    for stack in [512 << 10, 8 << 20] {
-        // SAFETY: attributes and number are valid for the calls; the body lives until the thread takes it.
-        unsafe {
-            let (mut how, mut thread) = (std::mem::zeroed(), 0);
-            libc::pthread_attr_init(&mut how);
-            libc::pthread_attr_setstacksize(&mut how, stack);
-            let failed = libc::pthread_create(&mut thread, &how, begins, body.cast());
-            libc::pthread_attr_destroy(&mut how);
-            match failed {
-                0 => {
-                    libc::pthread_detach(thread);
-                    return Ok(());
-                }
-                libc::EINVAL => {}
-                _ => break,
-            }
+    // SAFETY: attributes and number are valid for the calls; the body lives until the thread takes it.
+    unsafe {
+        let (mut how, mut thread) = (std::mem::zeroed(), 0);
+        libc::pthread_attr_init(&mut how);
+        libc::pthread_attr_setstacksize(&mut how, STACK + VARIABLES.load(Ordering::Relaxed));
+        let failed = libc::pthread_create(&mut thread, &how, begins, body.cast());
+        libc::pthread_attr_destroy(&mut how);
+        if failed == 0 {
+            libc::pthread_detach(thread);
+            return Ok(());
         }
     }
     COUNT.fetch_sub(1, Ordering::Relaxed);

@@ -6,11 +6,12 @@ use super::thread_activity::{self, asleep};
 use super::{driver_environment, stacks};
 use crate::record::reports::Waiting;
 use crate::record::Guard;
+use crate::runtime::own_memory::OwnMemory;
 use crate::runtime::{memory, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{ends_of, snapshot_at, CallEnd, ThreadActivity};
 use lazyguard_core::report::HangReport;
-use lazyguard_core::stack::{mappings, own_maps};
+use lazyguard_core::stack::{mappings, own_maps, Memory as _};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, Lane, ProcessFacts, RawPayload, Record};
@@ -115,9 +116,20 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     }
 }
 
-/// By the end of the thread's stack: a jump may have led it out. Where the kernel does not say, the thread is inside.
+/// By the end of the thread's stack, and by the call's return address: a jump may have led it out. Where the kernel does not say, the thread is inside.
 pub(super) fn still_inside(call: &PublishedCall) -> bool {
-    asleep(call.thread).is_none_or(|(pointer, _)| !has_left(pointer, call.frame as u64, own_maps))
+    !is_overwritten(call)
+        && asleep(call.thread).is_none_or(|(pointer, _)| !has_left(pointer, call.frame as u64, own_maps))
+}
+
+/// Whether the return address is gone from the stack: the thread has made other calls from the same frame. Other processors than this one have the
+/// address in a register, and save it somewhere.
+fn is_overwritten(call: &PublishedCall) -> bool {
+    let mut address = [0; size_of::<usize>()];
+    let place = (call.frame as u64).wrapping_sub(address.len() as u64);
+    let is_known = cfg!(target_arch = "x86_64") && call.record.caller != 0 && call.record.path == 0;
+    let is_read = is_known && OwnMemory::new().read(place, &mut address) == address.len();
+    is_read && usize::from_ne_bytes(address) as u64 != call.record.caller
 }
 
 /// Whether a stack has no room for the frame. An end on another stack, as in a signal's handler, says nothing.

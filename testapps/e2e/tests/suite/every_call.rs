@@ -1,7 +1,7 @@
 //! Each function of the table, blocked for good: the guard reports every one of them, whatever it knows of the reason.
 
 use crate::watchdog::threads_of;
-use lazyguard_e2e::{command, number, stack_program, text, Json, Run, Running, Work, PATIENCE};
+use lazyguard_e2e::{command, hostile_program, number, stack_program, text, Json, Run, Running, Work, PATIENCE};
 use std::collections::BTreeMap;
 use std::process::Command;
 
@@ -39,6 +39,17 @@ fn missing(hang: &Json, symbol: &str, thread: u32) -> Vec<String> {
         missing.push(format!("{symbol}: {frames} frames of a stack"));
     }
     missing
+}
+
+/// The first call for which the guard has threads.
+#[test]
+fn a_context_that_is_never_made_is_reported() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run = Run::new(&work, hostile_program("plain_job")).guarded().kept().hang_after("300ms");
+    let mut running = run.set("LGSIM_NEVER_RETURN", "cuDevicePrimaryCtxRetain").start();
+    let hang = running.until_a_hang_is_reported().hang();
+    assert_eq!(missing(&hang, "cuDevicePrimaryCtxRetain", running.process()), [""; 0]);
+    running.stop();
 }
 
 /// As many threads as a report has stacks of, and fewer.

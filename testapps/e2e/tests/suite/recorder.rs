@@ -212,8 +212,8 @@ fn an_allocation_is_recorded_if_it_blocked() {
 }
 
 #[test]
-fn a_call_that_may_wait_for_the_context_is_recorded_if_it_was_slow() {
-    const CALLS: [&str; 13] = [
+fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow() {
+    const CALLS: [&str; 17] = [
         "cuCtxSetFlags",
         "cuKernelGetParamInfo",
         "cuCtxEnablePeerAccess",
@@ -227,6 +227,10 @@ fn a_call_that_may_wait_for_the_context_is_recorded_if_it_was_slow() {
         "cuIpcOpenMemHandle_v2",
         "cuIpcOpenEventHandle",
         "cuIpcCloseMemHandle",
+        "cuMemImportFromShareableHandle",
+        "cuMulticastAddDevice",
+        "cuMulticastBindMem",
+        "cuMulticastBindAddr",
     ];
     let work = Work::new(lazyguard_e2e::this_test!());
     let (log, facts) = every_event(&work, "off", &CALLS.map(|call| format!("{call}=20")).join(","));

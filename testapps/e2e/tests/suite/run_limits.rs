@@ -48,8 +48,13 @@ fn signals_are_passed_on_without_descriptors() {
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(3), "ready\nheard\n"), "{outcome}");
 }
 
-/// A limit of processes that is used up: `None`, and why, where this cannot be tried, for it does not hold for root.
+/// A limit of processes that is used up.
 fn crowded(work: &Work, count: u32, arguments: &[&str]) -> Option<Outcome> {
+    as_user(work, &format!("ulimit -u {count}"), arguments)
+}
+
+/// `None`, and why, where a limit cannot be tried, for it does not hold for root.
+fn as_user(work: &Work, limit: &str, arguments: &[&str]) -> Option<Outcome> {
     // A user without any other process.
     let user = (61_000 + std::process::id() % 4_000).to_string();
     let setpriv = ["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups"];
@@ -58,7 +63,7 @@ fn crowded(work: &Work, count: u32, arguments: &[&str]) -> Option<Outcome> {
         skipped(&format!("needs root, setpriv, and {} readable by every user", library().display()));
         return None;
     }
-    let script = format!("ulimit -u {count}; exec \"$0\" \"$@\"");
+    let script = format!("{limit}; exec \"$0\" \"$@\"");
     let run = Run::new(work, setpriv[0]).args(&setpriv[1..]).args(["bash", "-c", &script]).args([command()]);
     Some(run.args(["run"]).args(arguments).finish())
 }
@@ -76,6 +81,18 @@ fn a_program_for_which_there_is_no_second_process_takes_the_first_ones_place() {
     // Without this command, no process could enforce the time limit.
     let outcome = crowded(&work, 1, &["--timeout", "1s", "--", "/bin/echo", "it ran"]).unwrap();
     assert_eq!((outcome.code, outcome.stdout.as_str(), lines(&outcome).len()), (Some(126), "", 1), "{outcome}");
+}
+
+#[test]
+fn a_hang_is_found_under_a_umask_that_takes_the_owners_rights() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let hangs = app("lazy_pair").to_string_lossy().into_owned();
+    for umask in ["umask 0177", "umask 0277"] {
+        let options = ["--preload", "off", "--hang-after", "400ms", "--on-hang", "kill", "--timeout", "15s", "--"];
+        let Some(outcome) = as_user(&work, umask, &[&options[..], &[&hangs]].concat()) else { return };
+        assert_eq!(outcome.code, Some(117), "{umask}: {outcome}");
+        assert!(!outcome.stderr.contains("Permission denied"), "{umask}: {outcome}");
+    }
 }
 
 #[test]
