@@ -39,6 +39,7 @@ def native(say):
 
 
 def native_for_tests(say):
+    rust_build.give_way_to_the_library()
     fetch_cuda(say)
     native_build.build(say, architectures=native_build.as_it_is(native_build.OF_THE_TESTS))
 

@@ -177,11 +177,18 @@ def without_clock(say, under_way=None):
     say("target/without-clock/liblazyguard.so", "built", time.monotonic() - started)
 
 
+def give_way_to_the_library():
+    """What this thread starts from now on is less urgent; Linux keeps a priority for each thread. The library's build is a chain of
+    compilers that keep one processor busy each. Slowed down by everything else, it ends last, and the other processor is idle meanwhile."""
+    os.nice(5)
+
+
 def tested(say, under_way=None):
     """Builds the library beside the tests: the end of its build keeps one processor busy, for a minute. All tests are one call of cargo, so
     that they agree on what they need of each package."""
     with ThreadPoolExecutor(1) as beside:
         of_library = beside.submit(library, say, under_way)
+        give_way_to_the_library()
         started = time.monotonic()
         cargo("test", "--no-run", "-j", JOBS, "--workspace", under_way=under_way, **of_the_tests())
         say("target/debug/lazyguard and the tests", "built", time.monotonic() - started)
