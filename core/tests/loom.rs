@@ -396,10 +396,11 @@ fn make(tracker: &Tracker, slot: u32, symbol: &str, number: u32) {
 /// Reads the call that the thread is in, and checks that all its facts are of one call.
 fn watch(tracker: &Tracker, slot: u32) {
     if let Some(call) = tracker.thread(slot).unwrap().published() {
-        let number = (call.entered / 1000) as u32;
-        let told = (call.stream, call.function, call.context, call.frame as u32, call.serial as u32);
+        let record = &call.record;
+        let number = (record.entered / 1000) as u32;
+        let told = (record.stream, record.function, u32::from(record.context), call.frame as u32, call.serial as u32);
         assert_eq!(told, (number, number, number, number, number), "{call:?}");
-        assert_eq!(call.entered % 1000, 0);
+        assert_eq!(record.entered % 1000, 0);
         assert_eq!(call.thread, 101);
     }
 }
@@ -467,8 +468,10 @@ fn a_call_is_told_without_anything_of_the_thread_that_has_its_slot_next() {
         });
         thread::yield_now();
         if let Some(call) = tracker.thread(slot).unwrap().published() {
-            let number = (call.entered / 1000) as u32;
-            let told = (call.stream, call.function, call.context, call.frame as u32, call.thread, call.serial);
+            let record = &call.record;
+            let number = (record.entered / 1000) as u32;
+            let context = u32::from(record.context);
+            let told = (record.stream, record.function, context, call.frame as u32, call.thread, call.serial);
             assert_eq!(told, (number, number, number, number, 100 + number, 1), "{call:?}");
         }
         join(calling);
