@@ -3,7 +3,7 @@
 //! The reader takes an impossible area as empty, and one that reaches past the end as far as the file goes. Either is a defect.
 
 use super::defects::{Defects, Unreadable};
-use super::source::{append, field, high, low, word, Source, BEFORE_RECORDS, RECORD_BYTES, STRETCH};
+use super::source::{field, high, low, read, word, Source, BEFORE_RECORDS, RECORD_BYTES, STRETCH};
 use crate::order;
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::facts::{LaneUse, ProcessFacts, ProcessState, StartFacts};
@@ -267,7 +267,9 @@ pub(super) fn each_entry<S: Source>(
     // An area without entries has no stride.
     let Some(at_once) = STRETCH.checked_div(area.stride).map(|count| count.max(1)) else { return };
     let stride = usize::try_from(area.stride).unwrap_or(usize::MAX);
-    let mut buffer = Vec::new();
+    // One buffer for all, since each page of a new one costs a page fault.
+    let most = at_once.min(area.count).saturating_mul(area.stride).min(length);
+    let mut buffer = vec![0; usize::try_from(most).unwrap_or(0)];
     let mut begin = 0;
     while begin < area.count {
         let data = source.next_data(area.place(begin));
@@ -275,9 +277,9 @@ pub(super) fn each_entry<S: Source>(
         let count = at_once.min(area.count.saturating_sub(begin));
         let offset = area.place(begin);
         let size = count.saturating_mul(area.stride).min(length.saturating_sub(offset));
-        buffer.clear();
-        append(source, offset, usize::try_from(size).unwrap_or(0), &mut buffer, defects);
-        for (index, bytes) in (begin..).zip(buffer.chunks(stride)) {
+        let size = usize::try_from(size).unwrap_or(0);
+        let there = read(source, offset, &mut buffer[..size], defects);
+        for (index, bytes) in (begin..).zip(buffer[..there].chunks(stride)) {
             take(index, bytes, defects);
         }
         begin = begin.saturating_add(count.max(1));

@@ -140,14 +140,19 @@ pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io:
     Ok(done)
 }
 
-/// Appends at most `size` bytes, and returns how many; what cannot be read is a defect.
+/// As [`fill`], but what cannot be read is a defect.
+pub(super) fn read(source: &impl Source, offset: u64, buffer: &mut [u8], defects: &mut Defects) -> usize {
+    fill(source, offset, buffer).unwrap_or_else(|error| {
+        defects.note(offset, || format!("{} bytes cannot be read: {error}", buffer.len()));
+        0
+    })
+}
+
+/// Appends at most `size` bytes, and returns how many.
 pub(super) fn append(source: &impl Source, offset: u64, size: usize, to: &mut Vec<u8>, defects: &mut Defects) -> usize {
     // Zeroed by the allocator: `resize` is slow in an unoptimised build.
     let mut added = vec![0; size];
-    let there = fill(source, offset, &mut added).unwrap_or_else(|error| {
-        defects.note(offset, || format!("{size} bytes cannot be read: {error}"));
-        0
-    });
+    let there = read(source, offset, &mut added, defects);
     to.extend_from_slice(&added[..there]);
     there
 }
