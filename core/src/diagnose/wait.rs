@@ -29,7 +29,7 @@ pub struct WaitSeen {
     /// The newest operation that writes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest_write: Option<NewestWrite>,
-    /// Outstanding copies and memsets that write there, it is not known what.
+    /// Outstanding copies and memsets that write something unknown there.
     pub fills: Vec<WriteSeen>,
     /// The memory's value, where readable.
     pub holds: Option<u64>,
@@ -54,7 +54,7 @@ pub struct NewestWrite {
     pub call: Call,
     /// The thread that made it.
     pub thread: u32,
-    /// Null for a copy, a memset of rows or a partial write.
+    /// Null for a copy or partial write.
     pub value: Option<u64>,
 }
 
