@@ -113,16 +113,23 @@ type Body = Box<dyn FnOnce() + Send>;
 fn spawn(body: Body) -> io::Result<()> {
     COUNT.fetch_add(1, Ordering::Relaxed);
     let body = Box::into_raw(Box::new(body));
-    // SAFETY: attributes and number are valid for the calls; the body lives until the thread takes it.
-    unsafe {
-        let (mut how, mut thread) = (std::mem::zeroed(), 0);
-        libc::pthread_attr_init(&mut how);
-        libc::pthread_attr_setstacksize(&mut how, STACK + VARIABLES.load(Ordering::Relaxed));
-        let failed = libc::pthread_create(&mut thread, &how, begins, body.cast());
-        libc::pthread_attr_destroy(&mut how);
-        if failed == 0 {
-            libc::pthread_detach(thread);
-            return Ok(());
+    // The second where the loader keeps room for more variables than the objects have.
+    for stack in [STACK + VARIABLES.load(Ordering::Relaxed), 8 << 20] {
+        // SAFETY: attributes and number are valid for the calls; the body lives until the thread takes it.
+        unsafe {
+            let (mut how, mut thread) = (std::mem::zeroed(), 0);
+            libc::pthread_attr_init(&mut how);
+            libc::pthread_attr_setstacksize(&mut how, stack);
+            let failed = libc::pthread_create(&mut thread, &how, begins, body.cast());
+            libc::pthread_attr_destroy(&mut how);
+            match failed {
+                0 => {
+                    libc::pthread_detach(thread);
+                    return Ok(());
+                }
+                libc::EINVAL => {}
+                _ => break,
+            }
         }
     }
     COUNT.fetch_sub(1, Ordering::Relaxed);
