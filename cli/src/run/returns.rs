@@ -60,7 +60,7 @@ pub(super) fn first_late(
         living.is_some_and(|process| !(revokes && now >= known.until && known.goes_on(process)))
     });
     let is_late = |known: &&Failing| {
-        // What came of the request is in a new report, with which the time begins anew.
+        // A new report says how the request ended; the time begins anew with it.
         now >= known.until + gpu_dump_wait || now >= known.until && !hang::waits_for_the_driver(&known.folder)
     };
     let late = failing.iter().filter(is_late).find(|known| !known.answers());

@@ -421,7 +421,7 @@ fn a_fill_of_the_word_counts_by_what_it_stores() {
     }
 }
 
-/// A copy stores what nobody knows, but a stream that has nothing else to do stands at its wait.
+/// The guard does not know the bytes of a copy. A stream without later work stands at its wait all the same.
 #[test]
 fn a_copy_before_the_last_wait_of_its_stream_has_not_ended_it() {
     let story = TestTrace::new();

@@ -65,7 +65,7 @@ fn refused<T>(why: impl Into<String>) -> Read<T> {
 /// Reads a GPU core dump: from memory, or through an `object::ReadCache`, which reads of a file only what is asked for.
 ///
 /// # Errors
-/// Where the file is none, in words that go on from its name. What of a core is damaged is in [`GpuCore::defects`].
+/// The reason why a file is no core, in words that follow its name. [`GpuCore::defects`] names the damage of a core.
 pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
     let bytes = data.len().unwrap_or(0);
     let Ok(header) = Header::parse(data) else { return refused("is no core dump of a GPU: no ELF file of 64 bits") };

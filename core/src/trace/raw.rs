@@ -88,7 +88,7 @@ pub struct Communication {
 /// In place of an operator or a root.
 const NO_SUCH: u32 = 0xffff;
 
-/// Of a fill, in the third of the short numbers.
+/// The bit of a fill whose word is known: the first one of the third short number.
 const WORD_IS_KNOWN_AT: u32 = 32;
 
 /// That fits into the three short numbers together.

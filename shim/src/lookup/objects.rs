@@ -127,7 +127,7 @@ pub fn count() -> u64 {
     count
 }
 
-/// Of the thread-local variables of all objects.
+/// The thread-local variables of all objects take so many bytes, alignment included.
 pub fn thread_local_bytes() -> usize {
     let mut sum = 0_u64;
     each(&mut |object| {

@@ -1,5 +1,5 @@
-// The main thread polls a stream as fast as it can. A worker submits a wait for a value to that stream, and nobody writes the value: the driver may
-// have answered a query that was entered during the submission for the time before it.
+// The main thread polls a stream in a tight loop. A worker submits a wait to that stream, for a value that nobody writes. The driver may answer a query
+// of that moment for the time before the wait.
 // expect: LG203 culprit=cuStreamWaitValue32_v2
 // card: yes
 #include "../corpus.hpp"
