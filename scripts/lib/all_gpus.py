@@ -24,10 +24,10 @@ from checks import Row, Scratch, judge
 
 SOURCES = ranks.SOURCES / "all_gpus"
 LEAST_GPUS = 4
-AT_A_TIME = 3
+AT_A_TIME = 4
 ACTIONS = ("kill", "fail", "revoke")
 HANG_AFTER, KILL_AFTER, LIMIT_S = "2s", "6s", 75.0
-ROUNDS = 3
+ROUNDS = 2
 HEADER = Row("job", "from fault to report, from act to end", "ends", "what is said of the ranks, or why not", "result")
 
 
@@ -109,7 +109,7 @@ def trained(program, kind, count):
     figures = {how: [[float(number) for number in re.findall(r"[\d.]+", line)] for outcome in outcomes for line in re.findall("seconds .*", outcome.stdout)]
                for how, outcomes in seen.items()}
     middle = lambda how, which: statistics.median(one[which] for one in figures[how]) if figures[how] else 0.0
-    words = [f"first step {middle(how, 0):.2f} s, a step {middle(how, 1) * 1e3:.2f} ms" for how in seen]
+    words = [f"first step {middle(how, 0):.2f} s, an early one {middle(how, 1) * 1e3:.2f} ms, a late one {middle(how, 2) * 1e3:.2f} ms" for how in seen]
     data = {"program": program.path.stem, "kind": kind, "figures": figures}
     if faults:
         data.update(faults=faults, stderr=[outcome.stderr[-1500:] for outcomes in seen.values() for outcome in outcomes])
@@ -131,11 +131,11 @@ def check(progress, wanted, count):
         found.append(job())
         progress(f"all-gpus: {'; '.join(found[-1][0])}")
 
-    # Figures of time first, while nothing else runs.
-    for job in ends:
-        run(job)
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         list(pool.map(run, jobs))
+    # Figures of time, while nothing else runs.
+    for job in ends:
+        run(job)
     rows = [row for row, _ in found]
     left = len(jobs) + len(ends) - len(rows)
     rows += [Row(f"{left} jobs", "", "", "not begun: --within is over", "SKIP")] if left else []

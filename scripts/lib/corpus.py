@@ -164,11 +164,17 @@ def ending(program, simulated):
     return row, as_data(outcome, name=program.name, called_slow=called_slow, called_hang=called_hang, good=good)
 
 
-def check(simulated, progress):
-    """Rows and data of the whole corpus."""
+def check(simulated, progress, wanted=None):
+    """Rows and data of the corpus, or of the programs that are wanted; ValueError where it has no such."""
     started = time.monotonic()
     skipped, alone, hang, slow, hazardous = [], [], [], [], []
-    for program in programs().values():
+    chosen = programs()
+    unknown = [name for name in wanted or () if name not in chosen]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)}: not in testapps/corpus")
+    for program in chosen.values():
+        if wanted and program.name not in wanted:
+            continue
         if program.told or program.card.startswith("no") and not simulated:
             skipped.append(program)
         elif program.card == "yes, alone":

@@ -6,6 +6,7 @@ A line `shape: NAME CODES` of a source states the codes of the hang, of which it
 Must not: know of one program by its name.
 """
 
+import itertools
 import os
 import re
 import sys
@@ -28,8 +29,10 @@ FORMS = ("plain", 1, "safe", 2, 3)
 # Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
 HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
 # A call that hangs spins on a processor.
-AT_A_TIME = 12
+AT_A_TIME, AT_A_TIME_OF_A_CARD = 12, 4
 LIMIT_S = 420.0
+
+TURNS = itertools.count()
 
 Shape = namedtuple("Shape", "name command codes ranks of_torch")
 
@@ -46,28 +49,30 @@ def shapes():
     return found
 
 
-def environment(simulated, scratch):
-    """That of a shape. Its NCCL is that of PyTorch, without NVLink multicast, which not every shared machine allows."""
+def environment(shape, simulated, cards, scratch):
+    """That of a shape, one card after the other. Its NCCL is that of PyTorch, without NVLink multicast, which not every shared machine allows."""
     own = frameworks.with_own_caches(guard.clean_environment(simulated), scratch)
     nccl = [] if simulated else [str(path.parent) for package in bench_cupti.python_packages() for path in package.glob("*/lib/libnccl.so.2")]
     paths = [*nccl[:1], *filter(None, [own.get("LD_LIBRARY_PATH")])]
+    if shape.ranks == 1 and cards > 1 and not simulated:
+        own["CUDA_VISIBLE_DEVICES"] = str(next(TURNS) % cards)
     return {**own, "NCCL_NVLS_ENABLE": "0", **({"LD_LIBRARY_PATH": ":".join(paths)} if paths else {})}
 
 
-def plain(shape, simulated):
+def plain(shape, simulated, cards):
     with Scratch() as scratch:
-        outcomes = [scratch.run(shape.command, environment(simulated, scratch), LIMIT_S) for _ in range(PLAIN_RUNS)]
+        outcomes = [scratch.run(shape.command, environment(shape, simulated, cards, scratch), LIMIT_S) for _ in range(PLAIN_RUNS)]
     wrong = [outcome for outcome in outcomes if outcome.code != 0 or outcome.stderr or outcome.stdout.split() != ["passed"] * shape.ranks]
     return describe((wrong or outcomes)[0]), not wrong, as_data((wrong or outcomes)[0])
 
 
-def explored(shape, seed, simulated):
+def explored(shape, seed, simulated, cards):
     """In words, whether it is as expected, and the data; a `seed` of `safe` is for the safe form."""
     threshold = HANG_AFTER_OF_TORCH if shape.of_torch or shape.ranks > 1 else HANG_AFTER
     options = ["--runs", RUNS, "--seed", 1 if seed == "safe" else seed, "--replays", REPLAYS, "--hang-after", threshold]
     more = ["safe"] if seed == "safe" else []
     with Scratch() as scratch:
-        outcome = scratch.run([guard.COMMAND, "explore", *options, "--", *shape.command, *more], environment(simulated, scratch), LIMIT_S)
+        outcome = scratch.run([guard.COMMAND, "explore", *options, "--", *shape.command, *more], environment(shape, simulated, cards, scratch), LIMIT_S)
     said = outcome.stderr
     if seed == "safe":
         good = outcome.code == 0 and f"no hang in {RUNS} runs" in said
@@ -109,12 +114,12 @@ def check(progress, wanted, simulated, cards):
 
     def one(shape, form):
         if not spare_time.is_over():
-            result = plain(shape, simulated) if form == "plain" else explored(shape, form, simulated)
+            result = plain(shape, simulated, cards) if form == "plain" else explored(shape, form, simulated, cards)
             progress(f"race: {shape.name}, {form}: {result[0]}" + ("" if result[1] else ": FAIL"))
             seen.setdefault(shape.name, {})[form] = result
 
     by_time = sorted(((shape, form) for form in FORMS for shape in tried), key=lambda job: job[1] != "plain" and not job[0].of_torch)
-    with ThreadPoolExecutor(min(AT_A_TIME, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(max(AT_A_TIME, AT_A_TIME_OF_A_CARD * cards), os.cpu_count() or 1)) as pool:
         for ended in [pool.submit(one, *job) for job in by_time]:
             ended.result()
     rows = [(Row(f"race: {name}", "", "", why, "SKIP"), {"shape": name, "absent": why}) for name, why in reasons.items() if why]

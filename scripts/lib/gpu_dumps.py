@@ -5,7 +5,7 @@
   fail NAME   a program that hangs gets an error from its blocked call: it ends with its own error, within seconds
   fault KIND  a kernel that raises an exception of the device: the program gets the same errors, ready for a dump and not
   inside NAME a kernel that hangs inside itself, and healthy ones (`gpu_inside`)
-  cost        the start and a launch, ready for a dump and not, in turn
+  cost        the start and a launch, ready for a dump and not, in turn; a dump of a filled device, without its shared memory and with it
 
 Must not: take the guard's word for where a kernel stands: the lines are those of the source, the addresses those of cuda-gdb.
 """
@@ -46,6 +46,7 @@ FAILING_RANKS = ("jiterator_under_all_reduce", "two_groups_crossed")
 # The kinds of scripts/gpu/faulting_kernel.py.
 FAULTS = ("bad-address", "misaligned", "trap", "shared", "breakpoint", "late")
 PAIRS = 12
+DUMPS_OF_A_FILLED_DEVICE, LONGEST_DUMP = 2, "30s"
 LAUNCH_FAILED = re.compile(r"719|LAUNCH_FAILED|LaunchFailure|unspecified launch failure")
 
 
@@ -180,6 +181,28 @@ def cost(simulated):
     return rows, data
 
 
+def filled():
+    """From the request of a dump to its last byte, and how many these are, of a device whose threads and shared memory are all in use."""
+    nvcc, title = card_tools.of_toolkit("nvcc"), f"cost: a dump of a filled device, median of {DUMPS_OF_A_FILLED_DEVICE}"
+    figures = {"on": [], "full": []}
+    with Scratch() as built:
+        program = built.path / "filled_device"
+        words = [nvcc or "nvcc", "-arch=native", "-O2", "-o", program, ROOT / "scripts" / "gpu" / "filled_device.cu"]
+        said = built.run(words, guard.clean_environment(), TOOL_LIMIT_S) if nvcc else None
+        if said is None or said.code != 0:
+            return Row(title, "", "", "no nvcc" if said is None else f"nvcc: {said.stderr[-200:]}", "SKIP"), {}
+        for mode in list(figures) * DUMPS_OF_A_FILLED_DEVICE:
+            with Scratch() as scratch:
+                outcome, cores, _, _ = under_run([program], scratch, guard.clean_environment(), "--on-hang", "abort", f"--gpu-dump={mode}", "--gpu-dump-wait", LONGEST_DUMP)
+                if len(cores) != 1:
+                    return Row(title, "a dump", f"{mode}: {len(cores)} dumps: {checks.describe(outcome)}", "", "FAIL"), as_data(outcome)
+                hang, about = json.loads((cores[0].parent / "hang.json").read_text()), cores[0].stat()
+                asked = (hang["armed_unix_nanos"] + hang["gpu_dump"]["at"]) / 1e9
+                figures[mode].append((about.st_mtime - asked, about.st_size))
+    cell = lambda mode: f"{mode}: {statistics.median(s for s, _ in figures[mode]):.2f} s, {statistics.median(size for _, size in figures[mode]) / 1e6:.1f} MB"
+    return Row(title, "all threads, all shared memory", cell("on"), cell("full"), "PASS"), figures
+
+
 def check(progress, wanted, simulated, cards):
     listed, known = corpus.programs(), sources()
     hanging = [program for program in listed.values() if program.code and program.told != "nothing" and (program.card or "yes").startswith("yes")]
@@ -223,4 +246,8 @@ def check(progress, wanted, simulated, cards):
     if not wanted or "cost" in wanted:
         more, data["cost"] = cost(simulated)
         rows += more
+    if not simulated and (not wanted or "filled_device" in wanted):
+        row, data["filled_device"] = filled()
+        progress("; ".join(row))
+        rows.append(row)
     return rows, data

@@ -27,7 +27,7 @@ MEASURING = ("launch_worker", "call_worker", "runtime_worker", "start_cost", "li
 # Many small programs, and ours: most of their bytes are for a debugger. Their symbols stay.
 WITHOUT_DEBUG = (Path("target/corpus"), Path("target/races"), Path("target/release"))
 # Compiled there, against the CUPTI that is there.
-SOURCES = ("testapps/bench/cupti/bench_cupti.cpp",)
+SOURCES = ("testapps/bench/cupti/bench_cupti.cpp", "scripts/gpu/filled_device.cu")
 
 
 def contents():

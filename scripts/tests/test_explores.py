@@ -20,7 +20,7 @@ SHAPE = explores.Shape("release", ["races", "release"], {"LG204"}, 1, False)
 
 def explored(code, said, seed=2):
     with mock.patch.object(explores.Scratch, "run", return_value=processes.Outcome(code, 1.0, "", said)):
-        return explores.explored(SHAPE, seed, True)[:2]
+        return explores.explored(SHAPE, seed, True, 1)[:2]
 
 
 class TheShapes(unittest.TestCase):
@@ -66,8 +66,8 @@ class TheExploration(unittest.TestCase):
 
     def test_all_plain_runs_come_first_and_what_is_wanted_alone(self):
         begun = []
-        with mock.patch.object(explores, "plain", side_effect=lambda shape, _: begun.append(shape.name) or ("ok", True, {})), \
-                mock.patch.object(explores, "explored", side_effect=lambda shape, form, _: begun.append(form) or ("found", True, {})), \
+        with mock.patch.object(explores, "plain", side_effect=lambda shape, *_: begun.append(shape.name) or ("ok", True, {})), \
+                mock.patch.object(explores, "explored", side_effect=lambda shape, form, *_: begun.append(form) or ("found", True, {})), \
                 mock.patch.object(explores.os, "cpu_count", return_value=1), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
             rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1)
             self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1)

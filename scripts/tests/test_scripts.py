@@ -408,7 +408,7 @@ class TheResultsPage(Folder):
         self.assertIn("Words of a person.", text)
         self.assertIn("More words.", text)
         self.assertEqual(text.count("## Checks: "), 1)
-        self.assertEqual(text.count("## Checks: NVIDIA X1, driver 580.1"), 1, "the newest run; that of X2 is in the list of runs")
+        self.assertEqual(text.count("## Checks: X1, driver 580.1"), 1, "the newest run; that of X2 is in the list of runs")
         self.assertEqual(text.count("gpu-check-nvidia-x2-580.1.json"), 2)
         self.assertEqual(text.count(", 2026-03-04: 1 passed"), 1)
         self.assertEqual(text.count("2026-01-02"), 1)
@@ -427,7 +427,7 @@ class TheResultsPage(Folder):
         text = page.read_text()
         for row in ("| 2: x (app, runtime) | hangs (4 s) | ok 0.25 to 0.30 s | LG201 after 2.4 s |", "| y (app) | hangs (4 s) | hangs (4 s) | LG202 after 2.4 s | FAIL |",
                     "| 2: w, v | its code after 2.6 to 10.0 s | recording alone: its code |", "| 2: p, o | ok 0.5 s, the expected hazards |  |",
-                    "Not tried: 1, for reasons in the file.", "| bash | exit 3 | exit 3 |  |  |"):
+                    "Not tried: 1, see the file.", "| bash | exit 3 | exit 3 |  |  |"):
             self.assertIn(row + "\n", text)
 
     def test_a_page_that_the_kept_runs_do_not_make_is_stale(self):
@@ -454,7 +454,7 @@ class TheResultsPage(Folder):
             del report["no_harm"]
             self.assertEqual(self.results(report, page).returncode, 0)
             self.assertEqual(self.results({**report, "command": report["command"] + " --programs a", "date": "2026-03-04"}, page).returncode, 1)
-            self.assertIn(f"## {title}: NVIDIA X1, driver 580.1\n", page.read_text())
+            self.assertIn(f"## {title}: X1, driver 580.1\n", page.read_text())
             self.assertTrue((page.parent / "results" / f"gpu-check-{kind}-nvidia-x1-580.1.json").is_file())
         self.assertEqual(page.read_text().count("| a | exit 117, 9.0 s | LG202 |\n"), 2)
         self.assertNotIn("2026-03-04", page.read_text())
@@ -466,7 +466,7 @@ class TheResultsPage(Folder):
         del report["no_harm"]
         self.assertEqual(self.results({**report, "command": report["command"] + " --programs a"}, page).returncode, 1)
         self.assertEqual(self.results(report, page).returncode, 0)
-        self.assertIn("## Programs that hang in a load, and the profile of their runs: NVIDIA X1, driver 580.1\n\n| check | bare | EAGER | first | later |\n", page.read_text())
+        self.assertIn("## Programs that hang in a load, and the profile of their runs: X1, driver 580.1\n\n| check | bare | EAGER | first | later |\n", page.read_text())
         self.assertIn("| a | hangs (25 s) | ok 9.00 s | exit 117, 9.0 s | completes in run 2 |\n", page.read_text())
         self.assertTrue((page.parent / "results" / "gpu-check-profiles-nvidia-x1-580.1.json").is_file())
 
