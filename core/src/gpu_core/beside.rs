@@ -1,4 +1,4 @@
-//! What a core dump of the GPU adds to the verdicts of a hang.
+//! Adds a core dump of the GPU to the verdicts of a hang.
 //!
 //! A verdict names what was submitted and has not ended, as calls have shown it. The core says what of it was on the device.
 //!

@@ -1,4 +1,4 @@
-//! What follows from a function's code alone: which instruction may come before and after which, and where in shared memory an operand lies.
+//! Reads from a function's code alone which instruction may come before and after which, and where in shared memory an operand lies.
 //!
 //! Shared memory is addressed by constants, the block's number in its cluster in the upper eight bits, and the number of a stage times the bytes of
 //! a barrier. So an operand is a constant, or a constant and something that moves.
@@ -20,7 +20,7 @@ pub(super) const IN_BLOCK: u32 = 0x00ff_ffff;
 /// `SR_CgaCtaId`: that number.
 const NUMBER_IN_CLUSTER: u32 = 0x88;
 
-/// Where in its block's shared memory an operand lies.
+/// The place of an operand in its block's shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     /// The constant part.
@@ -128,7 +128,7 @@ impl Flow {
             .collect()
     }
 
-    /// Where an operand lies, of the instruction at `at`.
+    /// The place of an operand of the instruction at `at`.
     pub fn place(&self, operand: SharedAddress, at: usize) -> Place {
         let mut search = Search { left: MOST_STEPS, open: Vec::new() };
         let register = self.value(Register::Own(operand.register), at, &mut search);
@@ -188,7 +188,7 @@ impl Flow {
         found
     }
 
-    /// What an instruction writes.
+    /// The value that the instruction at `at` writes.
     fn result(&self, at: usize, search: &mut Search) -> Place {
         let word = self.words[at];
         let mut own = |register| self.value(Register::Own(register), at, search);
@@ -199,7 +199,7 @@ impl Flow {
             0x802 | 0x882 => exactly(word.immediate()),
             0x202 => own(word.second()),
             0xc02 | 0xc82 => self.value(Register::Uniform(second), at, search),
-            // S2R, S2UR. Where a block's memory lies in its cluster's is not asked for.
+            // S2R, S2UR. The block's number counts as 0: its memory's place in the cluster's is not asked for.
             0x919 | 0x9c3 if word.bits(72, 8) == NUMBER_IN_CLUSTER => exactly(0),
             // R2UR; PRMT and UPRMT as of `mapa`: the upper byte is another block's number.
             0x2ca => own(word.first()),

@@ -3,7 +3,7 @@
 //!
 //! No field of a core says that a thread waits at a barrier of its block, and a warp goes on behind the barrier until it needs something that takes
 //! time (`sass::is_held`). So a warp counts as waiting where nothing but such instructions lies between a barrier and its program counter, and
-//! its block has other threads that are not there. Where all threads of a block are there, or one is further on in the same loop, the barrier has
+//! its block has other threads that are not there. If all threads of a block are there, or one is further on in the same loop, the barrier has
 //! let them go. Threads that wait for others of their warp are blocked in the convergence barrier unit, which the driver says since 575.
 //!
 //! Must not: keep a thread. The memory grows with the number of different points, of sets of them, and of warps.
@@ -35,7 +35,7 @@ pub(super) struct Lane {
     pub thread: [u32; 3],
     /// Whether it is among those that its warp executes.
     pub active: bool,
-    /// What the convergence barrier unit says; `None` in files of drivers before 575.
+    /// Its state in the convergence barrier unit; `None` in files of drivers before 575.
     pub state: Option<u32>,
     /// Its exception, and the address of the instruction that made it.
     pub fault: Option<(u32, Option<u64>)>,
@@ -231,7 +231,7 @@ fn number_of([x, y, z]: [u32; 3], [width, height, _]: [u32; 3]) -> u32 {
     z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x) / 32
 }
 
-/// Counts one more of a kind. Of too many kinds, the parts are counted.
+/// Counts one more of a kind; beyond [`MOST_SETS`] kinds, counts its parts one by one.
 fn count<T: Clone + Eq + Hash>(counts: &mut HashMap<Vec<T>, u64>, parts: Vec<T>) {
     if counts.len() < MOST_SETS || counts.contains_key(&parts) {
         *counts.entry(parts).or_default() += 1;

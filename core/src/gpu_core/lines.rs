@@ -42,7 +42,7 @@ struct Row {
     name: u64,
 }
 
-/// The lines of each address that has any; `addresses` are sorted. What cannot be read is left out.
+/// The lines of each address that has any; `addresses` are sorted. Unreadable parts are left out.
 pub(super) fn find(table: &[u8], names: &[u8], addresses: &[u64]) -> BTreeMap<u64, Lines> {
     let mut found = BTreeMap::new();
     let (mut at, mut instructions) = (0_usize, 0);
@@ -132,7 +132,7 @@ fn resolve(
     found: &mut BTreeMap<u64, Lines>,
 ) {
     for &address in addresses {
-        // Addresses do not fall within a sequence. Of several rows at one address, the last is the instruction's.
+        // Addresses do not fall within a sequence. The last of several rows at one address is the instruction's.
         let behind = rows.partition_point(|row| row.address <= address);
         let mut next = behind.checked_sub(1);
         let mut lines = Lines::new();

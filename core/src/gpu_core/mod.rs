@@ -9,7 +9,7 @@
 //! 580. Each table says how long its entries are; entries that a newer driver has made longer are read as far as they are known.
 //!
 //! The reader is total. Any bytes give a core or a reason why not, in bounded time and memory; what is beyond a bound is counted in
-//! [`GpuCore::defects`]. Of the device's memory, which a core may hold gigabytes of, single words of shared memory are read.
+//! [`GpuCore::defects`]. A core may hold gigabytes of device memory; the reader reads single words of shared memory.
 //!
 //! Must not: be used by the library. `scripts/check-library` looks that nothing of it is in `liblazyguard.so`.
 
@@ -44,7 +44,7 @@ pub use wait::{GpuParty, GpuWait, WaitFor};
 
 use serde::Serialize;
 
-/// What a GPU core dump says.
+/// The content of a GPU core dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct GpuCore {
     /// When the driver wrote it; null before driver 565.
@@ -107,9 +107,9 @@ pub struct GpuKernel {
     pub blocks_resident: u64,
     /// Behind the last resident one.
     pub blocks_not_begun: Option<u64>,
-    /// Of those blocks.
+    /// Warps of resident blocks.
     pub warps: u64,
-    /// Of those blocks too.
+    /// Their ended warps.
     pub warps_ended: u64,
     /// The launching thread.
     pub host_thread: Option<u32>,
@@ -176,9 +176,9 @@ pub struct GpuPlace {
     pub blocks: u64,
     /// The barrier's address.
     pub barrier: Option<u64>,
-    /// Where a barrier waits for these.
+    /// Blocks whose barrier waits for these threads.
     pub blocks_kept_waiting: u64,
-    /// Of one thread: x, y, z.
+    /// One thread's block: x, y, z.
     pub first_block: [u32; 3],
     /// That thread: x, y, z.
     pub first_thread: [u32; 3],

@@ -9,7 +9,7 @@ use super::wait::{GpuParty, GpuWait, WaitFor};
 use super::GpuFrame;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where static shared memory begins on sm_90: no barrier lies below, and the part that moves is known to be small then.
+/// The start of static shared memory on sm_90: no barrier lies below, and the part that moves is known to be small then.
 const FIRST_BARRIER: u32 = 0x400;
 /// The bytes of a barrier.
 const WORD: u32 = 8;
@@ -72,7 +72,7 @@ impl Finder<'_, '_, '_> {
             self.arrivals.insert(start, found);
         }
         let address = wait.address.unwrap_or(0) as u32;
-        // Where only bytes are missing, it is the copies.
+        // If only bytes are missing, the arrivals are the copies.
         let bytes_only = wait.arrivals_missing == Some(0);
         let all: Vec<_> = self.arrivals[&start].iter().filter(|arrival| arrival.copies == bytes_only).collect();
         let of = |wanted: &dyn Fn(Place) -> bool| -> BTreeSet<usize> {
@@ -135,7 +135,7 @@ fn party(
     leads_to_arrival: Option<bool>,
     warps: Vec<u32>,
 ) -> Option<GpuParty> {
-    // Where one runs, nothing is reported.
+    // Running warps are no party.
     let (State::Spins(wait, line) | State::Waits(wait, line)) = state else { return None };
     let (wait, address) = match wait {
         Wait::Mbarrier { offset, .. } => (WaitFor::Mbarrier, Some(offset.into())),

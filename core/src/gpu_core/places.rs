@@ -11,7 +11,7 @@ const MOST_ADDRESSES: usize = 16;
 pub(super) struct Places {
     /// Each with the number of its kernel.
     all: Vec<(usize, GpuPlace)>,
-    /// Of each point its place.
+    /// The place of each point.
     of_point: Vec<usize>,
 }
 
@@ -96,7 +96,7 @@ impl Places {
 }
 
 impl Doing {
-    /// What it is in the functions of cooperative groups that wait for the whole grid: a loop in them is the barrier.
+    /// In a function of cooperative groups that waits for the whole grid, a loop is the grid's barrier.
     fn or_at_a_grid_barrier(self, frames: &[GpuFrame]) -> Self {
         let is_of_grid = |frame: &GpuFrame| {
             frame.function.starts_with("cooperative_groups::")

@@ -7,7 +7,7 @@ use super::{Doing, GpuFrame};
 use crate::demangle::demangle;
 use std::collections::BTreeMap;
 
-/// What makes a point: threads of a kernel at one instruction of which the report says the same.
+/// Identifies a point: threads of a kernel at one instruction, of which the report says the same.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Key {
     pub kernel: usize,
@@ -24,10 +24,10 @@ pub(super) struct Point {
     pub first_thread: [u32; 3],
 }
 
-/// Of a warp, a point with the number of threads there, and of those that the warp executes.
+/// A warp's point, the number of its threads there, and of those that the warp executes.
 pub(super) type AtPoint = (usize, u32, u32);
 
-/// What is known of a point's instruction.
+/// The activity at a point, and its barrier or loop.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Standing {
     pub doing: Doing,
@@ -41,7 +41,7 @@ pub(super) fn call(address: &u64) -> u64 {
     address.saturating_sub(1)
 }
 
-/// A function's name as in the source. What is local to a file is in a namespace that the compiler made up.
+/// A function's name as in the source, without the namespace that the compiler makes up for a file's local names.
 pub(super) fn named(symbol: &str) -> String {
     let name = demangle(symbol);
     match name.split_once("::") {

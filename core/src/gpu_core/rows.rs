@@ -1,8 +1,8 @@
-//! An entry of a table, of which fields are read by their offsets.
+//! An entry of a table; its fields are read by their offsets.
 //!
 //! Must not: fail for a field that an older driver does not write.
 
-/// An entry of a table. Of what an older driver does not write, there is nothing.
+/// An entry of a table. A field that an older driver does not write is `None`, or 0.
 #[derive(Clone, Copy)]
 pub(super) struct Row<'a>(pub &'a [u8]);
 

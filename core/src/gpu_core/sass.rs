@@ -4,7 +4,7 @@
 //! of its operands. The numbers are from what `ptxas` of CUDA 13.0 makes of PTX for sm_75 to sm_121, as `nvdisasm` of CUDA 13.5 reads it; the
 //! tests have an excerpt.
 //!
-//! Must not: guess. What is not listed is [`Instruction::Other`].
+//! Must not: guess. An instruction that is not listed is [`Instruction::Other`].
 
 pub(super) const BYTES: u64 = 16;
 
@@ -26,7 +26,7 @@ pub(super) enum Instruction {
     Other,
 }
 
-/// What an instruction is, for devices of compute capability `major`. Devices before 7.0 have other encodings: [`Instruction::Other`].
+/// Decodes an instruction of a device of compute capability `major`. Devices before 7.0 have other encodings: [`Instruction::Other`].
 pub(super) fn decode(bytes: [u8; 16], major: u32) -> Instruction {
     if major < 7 {
         return Instruction::Other;
@@ -51,10 +51,10 @@ pub(super) fn decode(bytes: [u8; 16], major: u32) -> Instruction {
 
 /// Whether a warp that has come to a barrier which defers its waiting waits before this instruction.
 ///
-/// What was seen on an H200, of a warp whose block has not come: it executes additions, multiplications and moves of registers behind the barrier,
-/// 21 of them in a row; it stands before a load, a store, a read of a special or a barrier's register, a call, and another barrier. The former
-/// have a fixed latency, the latter not: they name a scoreboard (bits 110 to 115), or change the flow. Uniform moves were seen to be held,
-/// too, and are not told here: this must not say of an instruction that it is held which is not.
+/// On an H200, a warp whose block had not come executed additions, multiplications and moves of registers behind the barrier, 21 of them in a
+/// row. The warp stopped before a load, a store, a read of a special or a barrier's register, a call, and another barrier. The former have a fixed
+/// latency, the latter do not: they name a scoreboard (bits 110 to 115), or change the flow. Uniform moves stopped the warp, too, and are not
+/// reported here: this function must call no instruction held that is not.
 pub(super) fn is_held(bytes: [u8; 16]) -> bool {
     let all = u128::from_le_bytes(bytes);
     let names_a_scoreboard = (all >> 110) & 0o77 != 0o77;
@@ -62,8 +62,8 @@ pub(super) fn is_held(bytes: [u8; 16]) -> bool {
     names_a_scoreboard || changes_the_flow || matches!(all & 0x1ff, 0x11d | 0x1c7)
 }
 
-/// Where the innermost loop begins that the instruction at `offset` is in, in the code of one function: the nearest instruction at or before it to
-/// which one at or behind it branches. Looks at the next `most` instructions.
+/// The start of the innermost loop around the instruction at `offset` of a function's code: the nearest instruction at or before it to which one
+/// at or behind it branches. Looks at the next `most` instructions.
 pub(super) fn loop_start(code: &[u8], offset: u64, major: u32, most: usize) -> Option<u64> {
     let from = usize::try_from(offset - offset % BYTES).ok()?;
     let instructions = code.get(from..)?.chunks_exact(BYTES as usize).take(most);

@@ -1,4 +1,4 @@
-//! What a warp waits for at an instruction, from the code around it.
+//! Finds what a warp waits for at an instruction, from the code around it.
 //!
 //! Must not: call a loop a wait that does anything else.
 
@@ -44,7 +44,7 @@ pub(super) enum Site {
     },
 }
 
-/// What has an address, or its lower half.
+/// The holder of an address, or of its lower half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A register, from this one on.
@@ -105,7 +105,7 @@ fn spin(flow: &Flow, at: usize) -> Option<Site> {
         _ => None,
     });
     let found: Vec<_> = loads.map(|(at, load)| (at, load, source(flow, load, at, &around))).collect();
-    // What is read at an address that moves may be the next one each time.
+    // A load whose address moves may read another word each time.
     let moves = found.iter().any(|(_, load, source)| !load.shared && *source == Source::Moves);
     let first = found.iter().find(|(_, load, _)| !load.shared).or_else(|| found.first());
     let &(load_at, load, source) = first.filter(|(.., source)| !moves && *source != Source::Moves)?;
@@ -115,7 +115,7 @@ fn spin(flow: &Flow, at: usize) -> Option<Site> {
     Some(Site::Spin { load, source, has_value, at: load_at })
 }
 
-/// Where a load's address is while its loop goes on.
+/// The holder of a load's address while its loop goes on.
 fn source(flow: &Flow, load: Load, at: usize, around: &RangeInclusive<usize>) -> Source {
     let low = origin(flow, Register::Own(load.register), at, around, DEEPEST);
     if load.shared || load.register == RZ {

@@ -1,6 +1,6 @@
-//! What each warp of a kernel waits for: where it stands, its registers, and the barrier's state together.
+//! Finds what each warp of a kernel waits for, from its place, its registers and the barrier's state together.
 //!
-//! Must not: call a warp waiting that a barrier would let go. What is not understood runs.
+//! Must not: call a warp waiting that a barrier would let go. A warp that is not understood counts as running.
 
 use super::flow::{Arrival, Flow, Register, IN_BLOCK};
 use super::mbarrier::Mbarrier;
@@ -13,7 +13,7 @@ use super::{GpuFrame, GpuKernel};
 use crate::map::HashMap;
 use std::collections::BTreeMap;
 
-/// What is known of a warp's wait. Equal ones of two blocks are one.
+/// A warp's wait, as far as it is known. Equal waits of two blocks are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Wait {
     Mbarrier { offset: u32, parity: u32, state: Mbarrier },
@@ -30,7 +30,7 @@ pub(super) enum State {
     Runs,
 }
 
-/// What a block's warps do, by their numbers; warps that have ended have none.
+/// The states of a block's warps, by their numbers; warps that have ended have none.
 pub(super) type States = BTreeMap<u32, State>;
 
 /// A block that is looked at, with the points at which its warps stand and what they read.
@@ -48,7 +48,7 @@ pub(super) struct Read {
     pub value: Option<u64>,
 }
 
-/// What a warp was found at, with its point and what it reads.
+/// A warp's state, its point, and what it reads.
 type Found = (State, usize, Read);
 
 pub(super) struct Finder<'f, 'i, 'a> {

@@ -14,7 +14,7 @@ pub(super) const KNOWN_MAJOR: u32 = 9;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub u128);
 
-/// Where in shared memory: `[R10+UR4+0x8000]`.
+/// An address in shared memory: `[R10+UR4+0x8000]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SharedAddress {
     pub register: u8,
@@ -32,7 +32,7 @@ pub(super) enum Operand {
 /// A read in a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
-    /// Of shared memory; else of any memory, and the address has 64 bits.
+    /// Whether it reads shared memory; else it reads any memory, and the address has 64 bits.
     pub shared: bool,
     pub register: u8,
     pub uniform: u8,
@@ -155,7 +155,7 @@ impl Word {
             0x18c | 0x18d => (true, 4),
             _ => return Sync::Other,
         };
-        // Of shared memory a uniform register may be added, which is where the descriptor is of other memory.
+        // An address in shared memory may add a uniform register, in the bits that hold the descriptor of other memory.
         let has_uniform = operation == 0x184 && self.bits(91, 1) != 0;
         let uniform = if has_uniform { self.bits(32, 6) as u8 } else { URZ };
         let offset = i64::from((self.bits(40, 24) << 8).cast_signed() >> 8);

@@ -151,7 +151,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         }
     }
 
-    /// What a section holds; nothing where it lies behind the end of the file, or too much has been read already.
+    /// A section's content; empty where it lies behind the end of the file, or too much has been read already.
     fn content(&mut self, at: u32) -> &'data [u8] {
         let Some(section) = self.sections.get(at as usize) else { return &[] };
         let size = section.sh_size.get(ENDIAN);

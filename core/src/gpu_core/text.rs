@@ -10,7 +10,7 @@ const MOST_PLACES: usize = 6;
 impl GpuCore {
     /// The core in lines for a person: those of each device and of its kernels, and what could not be read.
     pub fn lines(&self) -> Vec<String> {
-        // Of several devices, those with nothing to say share a line.
+        // Several idle devices share a line.
         let (idle, busy): (Vec<_>, Vec<_>) = self.devices.iter().partition(|device| device.is_idle());
         let mut lines: Vec<_> = busy.into_iter().flat_map(GpuDevice::lines).collect();
         match idle.as_slice() {

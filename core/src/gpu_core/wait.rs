@@ -1,4 +1,4 @@
-//! What a core says of warps that wait for each other inside a kernel: the types, and their sentences.
+//! Waits of warps for each other inside a kernel, as a core shows them: the types, and their sentences.
 //!
 //! Must not: name a block's warps as missing that are known to have passed.
 
@@ -76,7 +76,7 @@ pub struct GpuWait {
 pub struct GpuParty {
     /// Their numbers.
     pub warps: Vec<u32>,
-    /// Of the cluster's other blocks.
+    /// Warps of the cluster's other blocks.
     pub in_other_block: bool,
     /// Null: they have ended.
     pub wait: Option<WaitFor>,

@@ -76,7 +76,7 @@ impl Finder<'_, '_, '_> {
         let mut waits = Vec::new();
         for state in &all {
             let (State::Waits(wait, line) | State::Spins(wait, line)) = *state else { continue };
-            // Where other warps keep the whole block waiting, their wait says it.
+            // If other warps keep the whole block waiting, their wait says so.
             if all.len() > 1 && matches!(wait, Wait::Barrier { expected, .. } if expected >= live) {
                 continue;
             }

@@ -39,7 +39,7 @@ pub(super) struct WarpSeen {
     /// Its number in the block.
     pub number: u32,
     pub entry: Entry,
-    /// Of each point at which it has threads, one of them.
+    /// Each point at which it has threads, with one of them.
     pub at: Vec<(usize, Entry)>,
 }
 

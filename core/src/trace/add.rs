@@ -75,7 +75,7 @@ impl Recorder<'_> {
             self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
             return;
         }
-        // As for streams. What an earlier graph with the handle did is not to be taken for this one's.
+        // Above half, the parts leave their room to names. The entry stays: without it an earlier graph with the handle would be taken for this one.
         let (unseen, parts) = if used > room / 2 { (nodes, &[][..]) } else { (unseen, &parts[..]) };
         let mut words = vec![handle, u64::from(*nodes) | u64::from(*unseen) << 32, u64::from(*changed)];
         for part in parts {

@@ -1,4 +1,4 @@
-//! What a recording's header says of its process: the writer stores it, and the reader returns it.
+//! The facts about its process in a recording's header: the writer stores them, and the reader returns them.
 
 use super::layout::state;
 use crate::Nanos;
@@ -54,7 +54,7 @@ pub struct ProcessFacts {
     pub file_bytes: u64,
     pub without_entry: u64,
     pub texts_lost: u64,
-    /// Of threads whose entry was used again.
+    /// The calls and launches of ended threads whose entries were used again.
     pub former_calls: u64,
     pub former_launches: u64,
     pub start: StartFacts,
@@ -65,7 +65,7 @@ pub struct ProcessFacts {
 pub struct StartFacts {
     /// In a forked child, when it was forked.
     pub loaded: Nanos,
-    /// Of the call of `cuInit` that armed the guard.
+    /// The entry and the return of the call of `cuInit` that armed the guard.
     pub init_entered: Nanos,
     pub init_returned: Nanos,
     /// From the process's start to [`StartFacts::loaded`], 1 at least; exact to a hundredth of a second.
@@ -74,7 +74,7 @@ pub struct StartFacts {
     pub arming_micros: u32,
 }
 
-/// What the recording keeps of a lane, and what of it is gone.
+/// The remaining and the lost records of a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct LaneUse {
     /// The lane.

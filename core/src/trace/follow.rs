@@ -1,4 +1,4 @@
-//! What was written to a lane since the last look: for the log of the same process, and for a reader of the file of a living one.
+//! Reads the records written to a lane since the last look: for the log of the same process, and for a reader of a living process's file.
 //!
 //! The hand of a lane says which segments may have been taken since; those, and the ones that may still grow, are looked at.
 //!

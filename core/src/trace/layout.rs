@@ -1,4 +1,4 @@
-//! Where everything lies in a recording: `docs/TRACE_FORMAT.md`, in constants. The reader prefers what the header says.
+//! The layout of a recording: `docs/TRACE_FORMAT.md`, in constants. The reader prefers the numbers in the header.
 //!
 //! Must not: change what a number means without a new [`VERSION`].
 
@@ -61,7 +61,7 @@ pub mod lane {
     pub const DROPPED: usize = 4;
 }
 
-/// Words of a thread's entry. What every launch writes lies in the first eight, which are one line of a processor's cache.
+/// Words of a thread's entry. The words that every launch writes are among the first eight, one line of a processor's cache.
 pub mod thread {
     pub const WORDS: usize = 24;
     pub const WHO: usize = 0;
@@ -115,7 +115,7 @@ pub mod context {
     pub const ORPHANED_UNTIL: usize = 4;
 }
 
-/// Words of a stream's entry. What every launch writes lies in the second eight, and among the newest operations.
+/// Words of a stream's entry. The words that every launch writes are among the second eight and the newest operations.
 pub mod stream {
     pub const WORDS: usize = 80;
     pub const HANDLE: usize = 0;
@@ -185,9 +185,9 @@ pub mod flag {
     pub const CAPTURED: u8 = 2;
     pub const LEFT: u8 = 4;
     pub const CUT: u8 = 8;
-    /// Of a memory operation: it is about 64 bits.
+    /// A memory operation of 64 bits.
     pub const WIDE: u8 = 16;
-    /// Of a launch, by the same bit: its blocks have to be resident all at once.
+    /// The same bit, of a launch: its blocks have to be resident all at once.
     pub const AT_ONCE: u8 = 16;
     pub const WAIT: u8 = 32;
     /// In a segment alone: the table of streams has this submission once the segment counts it in [`super::segment::FOLDED`].

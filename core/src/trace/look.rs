@@ -17,7 +17,7 @@ pub struct Look {
 }
 
 impl Recorder<'_> {
-    /// What lies in segment `index`, if one thread has it throughout.
+    /// Looks at segment `index`; `None` unless one thread has it throughout.
     pub fn look(&self, index: usize) -> Option<Look> {
         let base = self.segment_at(index);
         if self.closed().iter().any(|words| words.contains(&base)) {

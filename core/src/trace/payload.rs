@@ -30,14 +30,14 @@ pub enum Payload {
         function: u64,
         submitted: u64,
     },
-    /// Of an event, or of a stream (0).
+    /// Queries of an event, or of a stream: then `event` is 0.
     Queries {
         count: u64,
         event: u64,
     },
     Preload(Preload),
     Hazard(HazardNumbers),
-    /// Of a thread in no driver call; `None` once it is no longer seen.
+    /// The activity of a thread in no driver call; `None` once the thread is no longer there.
     Activity {
         thread: u32,
         doing: Option<ThreadActivity>,
@@ -51,7 +51,7 @@ pub enum Payload {
         value: u64,
         wide: bool,
     },
-    /// Of a thread in a call that loads code, lately.
+    /// The recent processor time of a thread in a call that loads code.
     Computes {
         thread: u32,
         time: ComputeTime,
@@ -70,7 +70,7 @@ pub struct Launch {
     pub block: [u16; 3],
     /// Not known of a launch that loaded on first use.
     pub shared_bytes: Option<u64>,
-    /// Of a launch that loaded on first use.
+    /// Known only of a launch that loaded on first use.
     pub owner: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ impl Launch {
 }
 
 impl Record {
-    /// Where a call that was not refused writes to memory, and how many bytes: a copy, a fill or a stream's write.
+    /// Address and length of the memory that a copy, a fill or a stream's write changes, unless the call was refused.
     pub fn written(&self) -> Option<(u64, u64)> {
         let written = match self.payload() {
             Payload::Write(write) => Some((write.address, if write.wide { 8 } else { 4 })),

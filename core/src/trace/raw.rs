@@ -19,7 +19,7 @@ pub struct Environment {
     pub connections: u32,
 }
 
-/// What decides how many blocks of a launch the device holds at once.
+/// A launch's function and sizes, which decide how many blocks the device holds at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LaunchKey {
     pub function: u32,
@@ -217,13 +217,13 @@ impl RawPayload {
         }
     }
 
-    /// Of a call that stands for so many queries, else 0.
+    /// `count`: how many queries the call stands for, or 0.
     #[inline(always)]
     pub const fn with_queries(self, count: u64) -> Self {
         Self { extent: self.extent | count, ..self }
     }
 
-    /// Of a call about this module or library, or 0.
+    /// `owner`: the module or library that the call is about, or 0.
     #[inline(always)]
     pub const fn with_owner(self, owner: u64) -> Self {
         Self { detail: if owner != 0 { owner } else { self.detail }, ..self }

@@ -23,7 +23,7 @@ pub enum Kind {
     HostEnds = 9,
     /// The content of memory, or an answer of the driver, at a standstill.
     Seen = 10,
-    /// Of a thread in no driver call, at a standstill. The call says nothing.
+    /// The activity of a thread that is in no driver call, at a standstill. The record's call means nothing.
     Activity = 11,
     /// A call of NCCL, written at its entry, because driver calls inside leave theirs; a second one follows only where the call fails.
     Communication = 13,
@@ -47,7 +47,7 @@ impl Kind {
         })
     }
 
-    /// Of a call that loads nothing on first use, and how many queries it is.
+    /// The kind of a call that loads nothing on first use, and its number of queries.
     #[inline]
     pub const fn of_call(class: Class) -> (Self, u64) {
         match Keep::of(class) {

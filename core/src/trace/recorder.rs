@@ -131,7 +131,7 @@ impl<'a> Recorder<'a> {
         self.words[header::WITHOUT_ENTRY].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Of an ended thread, whose entry is used again.
+    /// Keeps the counts of an ended thread whose entry a new thread gets.
     pub fn keep_counts(&self, calls: u64, launches: u64) {
         self.words[header::FORMER_CALLS].fetch_add(calls, Ordering::Relaxed);
         self.words[header::FORMER_LAUNCHES].fetch_add(launches, Ordering::Relaxed);

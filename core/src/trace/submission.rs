@@ -23,7 +23,7 @@ impl Submission {
             .then(|| record[record::SUBJECT].load(Ordering::Relaxed) as u32)
     }
 
-    /// Of a record that is folded later.
+    /// The submission in a record; `None` unless the record is folded later.
     #[inline]
     pub fn of(words: &[u64; record::WORDS]) -> Option<Self> {
         Self::of_words(|word| words[word])

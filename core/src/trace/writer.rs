@@ -61,7 +61,7 @@ impl Cursor {
         self.at() < self.end()
     }
 
-    /// Of its segment, which holds so many records; 0 without a segment.
+    /// The place of the segment's head; 0 without a segment. `records`: how many records a segment holds.
     pub(super) fn head(self, records: usize) -> usize {
         self.end().saturating_sub(records + 1)
     }
@@ -78,7 +78,7 @@ enum CursorWord<'a> {
     OfThread(&'a AtomicU64, u32),
 }
 
-/// Where a thread writes in one lane; for that thread alone.
+/// A thread's position in one lane; for that thread alone.
 pub struct SegmentWriter<'a> {
     cursor: CursorWord<'a>,
     /// Added to an index, it makes the record's number among the thread's in this lane.
@@ -350,7 +350,7 @@ impl<'a> Recorder<'a> {
 pub struct Current<'a> {
     pub words: &'a [AtomicU64],
     pub length: u64,
-    /// Of the next record, also behind the segment.
+    /// The place of the next record, also behind the segment.
     pub at: u32,
 }
 

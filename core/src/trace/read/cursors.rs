@@ -1,5 +1,5 @@
-//! Where threads write in the lane of work. The thread's entry counts the complete records of its segment by its cursor, the segment's head once
-//! the thread has left it: a length is the larger one.
+//! Finds how far threads have written in the lane of work. A thread's cursor, in its entry, counts the complete records of its segment; the segment's head
+//! counts them once the thread has left it. The larger count is the segment's length.
 //!
 //! Must not: be read after the records that it counts.
 
@@ -40,7 +40,7 @@ pub(super) fn is_same_use(taken: u32, state: u64) -> bool {
     high(state) == taken && u64::from(low(state)) != segment::BEING_TAKEN
 }
 
-/// Of the segment with this head, which was just read.
+/// The length of the segment whose head was just read.
 pub(super) fn length<S: Source>(source: &S, header: &Header, index: u64, head: &[u8]) -> u64 {
     let told = word(head, segment::LENGTH);
     if !is_written_to(head) {

@@ -1,4 +1,4 @@
-//! What did not make sense in a recording: the first of it, and how much; or why nothing can be read.
+//! The defects of a recording: the first ones, and how many there are; or why nothing can be read.
 
 use crate::settings::MOST_RECORD_BYTES;
 use crate::trace::layout::VERSION;

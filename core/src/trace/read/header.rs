@@ -11,7 +11,7 @@ use crate::trace::layout::{self, header, HEADER_BYTES, LANES, WORD};
 use crate::trace::Lane;
 use std::ops::RangeInclusive;
 
-/// Of a segment, which is read as a whole. The writer's have 512.
+/// The most words of a segment, which is read as a whole. The writer's segments have 512.
 const MOST_SEGMENT_WORDS: usize = 2048;
 
 /// Entries of one size, all inside the file.

@@ -2,7 +2,7 @@
 //!
 //! Must not: panic, loop or allocate more than in proportion to the bytes that are there; or use a number as a place without a check.
 //!
-//! A living process writes meanwhile. What is overwritten before it can be read is skipped and counted, never returned in part.
+//! A living process writes meanwhile. A record that is overwritten before it can be read is skipped and counted, never returned in part.
 
 mod calls;
 mod cursors;
@@ -118,12 +118,12 @@ impl<S: Source> Recording<S> {
         &self.threads
     }
 
-    /// Of each number the newest.
+    /// The newest context of each number.
     pub fn contexts(&self) -> &[ContextSeen] {
         &self.contexts
     }
 
-    /// Of each number the newest.
+    /// The newest stream of each number.
     pub fn streams(&self) -> &[StreamSeen] {
         &self.streams
     }
@@ -138,7 +138,7 @@ impl<S: Source> Recording<S> {
         first.map_or_else(|| given.clone(), |rank| rank.to_string())
     }
 
-    /// Of each number the newest.
+    /// The newest communicator of each number.
     pub fn communicators(&self) -> &[CommunicatorSeen] {
         &self.communicators
     }
@@ -160,7 +160,7 @@ impl<S: Source> Recording<S> {
         header::missing(&self.header.facts, self.header.length)
     }
 
-    /// Of unknown calls or kinds: counted as present, and left out by [`Recording::records`].
+    /// How many records are of unknown calls or kinds: counted as present, and left out by [`Recording::records`].
     pub fn unknown_records(&self) -> u64 {
         self.index.unknown
     }

@@ -1,4 +1,4 @@
-//! What a recording is read from. A file may shrink while it is read.
+//! The sources of a recording's bytes: files and memory. A file may shrink while it is read.
 
 use super::defects::Defects;
 use crate::sync::{AtomicU64, Ordering};

@@ -55,7 +55,7 @@ pub struct StringTable {
     pub files: Vec<FileSeen>,
     pub settings: Vec<TextSeen>,
     pub notes: Vec<TextSeen>,
-    /// Of an unknown kind.
+    /// How many texts are of an unknown kind.
     pub unknown: u64,
     pub bytes: usize,
 }
@@ -161,7 +161,7 @@ impl StringTable {
                 consumed = 0;
                 let next = place + buffer.len() as u64;
                 let stretch = TEXT_STRETCH.min(unread);
-                // What takes no room is zero, and in no text.
+                // A hole in the file takes no room, reads as zeros, and is in no text.
                 let is_hole = stretch > 0 && source.next_data(next) >= next.saturating_add(stretch);
                 let there = if is_hole { 0 } else { append(source, next, stretch as usize, &mut buffer, defects) };
                 unread = if there == 0 { 0 } else { unread - there as u64 };
@@ -265,7 +265,7 @@ impl<T, K: Copy + Ord> Timed<T, K> {
         self.entries.push((number, at, what));
     }
 
-    /// Of two with one number and time, the later one in the file is newer.
+    /// Stable: the later in the file of two with one number and time is newer.
     fn sort(&mut self) {
         order::sort_by_key(&mut self.entries, |(number, at, _)| (*number, *at));
     }
