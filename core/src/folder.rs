@@ -23,7 +23,7 @@ impl Entry {
         self.folder.join(&self.name)
     }
 
-    /// Of a link, the link's own.
+    /// A link's metadata are its own.
     pub fn metadata(&self) -> io::Result<Metadata> {
         fs::symlink_metadata(self.path())
     }

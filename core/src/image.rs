@@ -1,4 +1,4 @@
-//! What an image of code is, and where it ends, by its first bytes: a program passes the driver its address alone.
+//! Finds the kind and the end of an image of code by its first bytes: a program passes the driver its address alone.
 //!
 //! A fat binary has a magic number, a version, the length of this header and the length of the entries behind it. An entry has a header and a
 //! body: machine code or text, which may be compressed. Beside a fat binary, programs have a reference to it: a magic number, a version, an
@@ -100,7 +100,7 @@ pub fn length_of(head: &[u8]) -> Option<Length> {
     let bytes = match start {
         Start::Text => return Some(Length::ToZero),
         Start::Elf => {
-            // Of 64 bits. Compilers write one of the two tables last.
+            // Only files of 64 bits. Compilers write one of the two tables last.
             let is_wide = *head.get(4)? == 2;
             let end = |at, entry, count| number(at, 8)?.checked_add(number(entry, 2)? * number(count, 2)?);
             let end = end(0x20, 0x36, 0x38)?.max(end(0x28, 0x3a, 0x3c)?);
@@ -171,7 +171,7 @@ struct Entry<'a> {
     kind: u64,
     body: &'a [u8],
     is_whole: bool,
-    /// Where the next one begins; `None` behind one without a header.
+    /// The place of the next entry; `None` behind one without a header.
     next: Option<usize>,
 }
 
@@ -216,7 +216,7 @@ pub enum Prints {
 }
 
 impl Prints {
-    /// Of a whole image. Compilers make text and machine code of one source and compress the text alone, so unreadable text says nothing
+    /// Looks at a whole image. Compilers make text and machine code of one source and compress the text alone, so unreadable text says nothing
     /// beside readable code. Unreadable machine code leaves it open.
     pub fn of(content: &[u8]) -> Self {
         match Start::of(|n| content.get(n).copied().unwrap_or(0)) {
@@ -306,7 +306,7 @@ mod tests {
             let bytes = magic.to_le_bytes();
             assert_eq!(of(&bytes), Some(start));
             for n in 0..4 {
-                // What is asked for behind the end would be a panic.
+                // A question about a byte behind the end would be a panic.
                 let mut other = bytes[..=n].to_vec();
                 other[n] ^= 1;
                 assert_eq!(of(&other), None, "{start:?} {n}");

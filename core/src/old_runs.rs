@@ -58,7 +58,7 @@ pub enum State {
     /// It exists, or may exist.
     Lives,
     Gone,
-    /// Of another namespace or host, and without a sign of life for [`SILENT`].
+    /// It is of another namespace or host, and has given no sign of life for [`SILENT`].
     Silent,
 }
 
@@ -99,7 +99,7 @@ pub fn all_in(base: &Path, sight: &Sight<'_>) -> Vec<Left> {
 pub fn tidy(base: &Path, sight: &Sight<'_>) {
     let left = some_in(base, sight, MOST_LOOKED_AT);
     let mut entries = sight.entries;
-    // Where this fails, the next process tries again.
+    // If this fails, the next process tries again.
     for (left, surplus) in surplus(&left, sight.now) {
         match surplus {
             Surplus::Recordings => left.remove_recordings(),
@@ -289,7 +289,7 @@ fn look_through(folder: &Path, depth: usize, entries: &mut usize, is_run: bool, 
 fn is_ours(entry: &Entry) -> bool {
     let name = name_of(entry);
     let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
-    // What has the name of one of LazyGuard's own files is removed with it.
+    // A file with the name of one of LazyGuard's own is removed with it.
     OF_A_PROCESS.contains(&whole) && !entry.metadata().is_ok_and(|about| about.is_dir())
 }
 

@@ -349,7 +349,7 @@ fn no_more_entries_are_looked_at_or_removed_than_a_sweep_may() {
     let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 100);
     (0..100).for_each(|n| fs::write(run.join(format!("{OF_A_JOB}-{n}")), "").unwrap());
     let run = aged(run, 90_000);
-    // What is beyond may be of a process that lives, or the report of a hang.
+    // An entry beyond may be of a process that lives, or the report of a hang.
     let few = all_in(&base.0, &Sight { entries: 50, ..base.sight() }).remove(0);
     assert_eq!((few.state, few.is_evidence), (State::Lives, true));
     let all = all_in(&base.0, &base.sight()).remove(0);

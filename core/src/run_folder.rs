@@ -1,4 +1,4 @@
-//! Where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may take.
+//! Chooses where the run folder goes, and where a recording may be mapped: which file systems serve, and how much of their capacity it may take.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder};
@@ -17,7 +17,7 @@ pub fn private_suffix(namespace: u16, random: u16) -> String {
     format!("{namespace:04x}{random:04x}")
 }
 
-/// Where private folders go, to the first that serves: the user's `TMPDIR`, memory, disk. A command looks in all: its environment may differ.
+/// The parents of private folders, tried in this order: the user's `TMPDIR`, memory, disk. A command looks in all: its environment may differ.
 pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
     for base in [MEMORY, "/tmp"] {
@@ -119,7 +119,7 @@ pub mod file {
     ];
 }
 
-/// Of tmpfs and ramfs, by statfs(2).
+/// The numbers of tmpfs and ramfs in statfs(2).
 const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
 const UNSUITABLE: [(u64, &str); 20] = [
     (0x6969, "NFS"),

@@ -33,7 +33,7 @@ pub enum LogLevel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GpuDump {
     Off,
-    /// Where threads stand, and their registers.
+    /// The places of threads, and their registers.
     Threads,
     /// Also the shared memory of resident blocks.
     Full,

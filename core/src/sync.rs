@@ -20,7 +20,7 @@ use std::thread::yield_now;
 #[derive(Default)]
 pub(crate) struct Turn(AtomicU64);
 
-/// Of a thread without a number, which gives no turn back after a jump.
+/// Stands for a thread without a number, which gives no turn back after a jump.
 const NO_NUMBER: u32 = u32::MAX;
 
 /// How long a thread waits for a turn, which takes microseconds.
@@ -43,7 +43,7 @@ impl Patience {
         }
     }
 
-    /// Of this patience and the shorter ones.
+    /// The marks of this patience and of the shorter ones.
     const fn marks(self) -> u64 {
         match self {
             Self::Short => 1 << 32,

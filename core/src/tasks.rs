@@ -100,7 +100,7 @@ fn of_user(root: &Path, user: User, enough: u64) -> u64 {
     })
 }
 
-/// Of all users, by `/proc/loadavg`: `0.20 0.18 0.12 1/80 11206`.
+/// The threads of all users, by `/proc/loadavg`: `0.20 0.18 0.12 1/80 11206`.
 fn all_threads(root: &Path) -> Option<u64> {
     text(root, "/proc/loadavg")?.split_whitespace().nth(3)?.split_once('/')?.1.parse().ok()
 }
@@ -141,7 +141,7 @@ mod tests {
             self
         }
 
-        /// What is left to the user whose the files are, and who may have 100 threads.
+        /// The threads left to the owner of the files, who may have 100.
         fn left_to_user(&self) -> Option<Left> {
             left(&self.0, Some(User { id: fs::metadata(&self.0).unwrap().uid(), most: 100 }), 64)
         }

@@ -51,7 +51,7 @@ impl Kept {
 
     fn take_streams<'r>(&mut self, table: &[StreamSeen], records: impl Iterator<Item = &'r Record> + Clone) {
         let named: BTreeSet<u32> = records.clone().flat_map(streams_of).filter(|number| *number != 0).collect();
-        // Of a stream that was made and never used, the record is all there is to say.
+        // The record is all there is to say of a stream that was made and never used.
         let is_made = |record: &&Record| record.entry_point.class() == Class::StreamCreate;
         let used: HashSet<u32> = records.filter(|record| !is_made(record)).flat_map(streams_of).collect();
         let has_entry =

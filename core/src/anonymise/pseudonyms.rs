@@ -1,4 +1,4 @@
-//! What stands for a name: the same for the same name, in all recordings of one job.
+//! The pseudonyms of names: the same for the same name, in all recordings of one job.
 //!
 //! Must not: keep a part of a name that the program's author may have chosen.
 

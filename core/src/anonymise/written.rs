@@ -164,7 +164,7 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
 }
 
 fn thread_entry(entry: &[AtomicU64], seen: &ThreadSeen, kept: &Kept, pseudonyms: &mut Pseudonyms) {
-    // Where its stack lies says nothing to a reader.
+    // The place of the thread's stack says nothing to a reader.
     let ThreadSeen {
         number,
         thread: id,

@@ -1,4 +1,4 @@
-//! What an executable graph does: its nodes, those that do the same together.
+//! The content of an executable graph: its nodes, equal ones together.
 
 use serde::{Deserialize, Serialize};
 

@@ -23,7 +23,7 @@ pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind, StreamWork, Submissions};
 
-/// Where a name lies in a text of all names. A table of `&'static str` has pointers, which the dynamic linker writes in every process.
+/// The place of a name in a text of all names. A table of `&'static str` has pointers, which the dynamic linker writes in every process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Span {
     at: u16,

@@ -65,7 +65,7 @@ pub struct Operation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Submissions {
     pub count: u64,
-    /// Of these, the first so many are known to have ended.
+    /// How many of them, the first ones, are known to have ended.
     pub ended: u64,
     /// When the newest submitting call was entered or, if it has returned, returned.
     pub last: Nanos,
@@ -98,7 +98,7 @@ impl Submissions {
     }
 }
 
-/// What is known of a stream's work. `idle_until` is known of its whole context.
+/// The work of a stream, as far as it is known. `idle_until` is known of its whole context.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamWork {
     pub submissions: Submissions,
@@ -133,7 +133,7 @@ impl StreamWork {
 
 /// The oldest operation after `until`; everything before that is complete.
 ///
-/// `first` is the first one since the stream was last known to be idle, `recent` the newest ones in any order. Where a synchronize overlapped
+/// `first` is the first one since the stream was last known to be idle, `recent` the newest ones in any order. If a synchronize overlapped
 /// the last submission, the last one is outstanding.
 pub fn oldest_outstanding(
     first: Operation,

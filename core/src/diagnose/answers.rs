@@ -1,4 +1,4 @@
-//! What the driver has said of the busy streams during this standstill, and about which of them it cannot be asked.
+//! The driver's answers about the busy streams during this standstill, and the streams about which it cannot be asked.
 //!
 //! A stream that the driver calls busy, or in which a thread is blocked, has something that has not ended. Nothing can be learnt of a stream
 //! that was destroyed, or that is another thread's own default stream.

@@ -217,7 +217,7 @@ fn a_wait_of_another_stream_behind_a_load_explains_it_as_well() {
 fn a_kernel_behind_a_load_explains_no_more_than_its_barrier() {
     let story = TestTrace::new();
     story.launch(0, 10, "k1").cold(1, 20, "k2");
-    // Of another context, so that the load does not hold it back.
+    // On a stream of another context, so that the load does not hold it back.
     let other = story.tracker.context(0xd0, 1);
     let key = StreamKey { handle: 0x99, context: 0, thread: 0 };
     let far = story.tracker.stream(key, other, StreamKind::NonBlocking, 1);

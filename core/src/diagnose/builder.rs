@@ -139,7 +139,7 @@ impl SnapshotBuilder {
                 keep_newest(&mut self.fills, Fill { at, stream, address, bytes, word, by });
             }
             (Class::GraphLaunch, Payload::Graph(handle)) if record.submitted() => self.graph_launch(record, handle, by),
-            // What is captured is the graph's.
+            // A captured operation is the graph's.
             (_, Payload::Write(write)) if record.submitted() => keep_newest(&mut self.writes, (write, by)),
             (_, Payload::Wait(wait)) if record.submitted() => {
                 if let Some(busy) = self.busy_with(record).filter(|busy| busy.waits.len() < MOST_WAITS) {
@@ -150,7 +150,7 @@ impl SnapshotBuilder {
             _ => {}
         }
         match record.entry_point.class() {
-            // What comes now is another stream.
+            // The number is another stream's from now on.
             Class::StreamCreate | Class::StreamDestroy => self.launches.retain(|(on, _), _| *on != stream),
             Class::Launch if record.submitted() => self.launch(record),
             _ => {}
@@ -226,7 +226,7 @@ impl SnapshotBuilder {
         self.busy.get_mut(&stream).into_iter().for_each(|busy| busy.moved = busy.moved.max(at));
     }
 
-    /// Where no stream is named, everything submitted to the context later waits.
+    /// If no stream is named, everything submitted to the context later waits.
     fn waits_for_event(&mut self, record: &Record, event: u64) {
         let Some(recorded) = self.replay.proofs.event(event) else { return };
         let (stream, at) = (record.stream, record.entered);

@@ -157,7 +157,7 @@ impl<'a> Decision<'a> {
         // A stream that is only polled, and submitted to meanwhile, is never idle but not stuck: a stuck one would fill its queue.
         let asked_only = asked_only(finding);
         if asked_only && matches!(finding.path.end, End::Unseen(_)) {
-            // What is submitted there meanwhile is not known: any call of the program may be that.
+            // Submissions to that stream are unknown: any call of the program may be one.
             let since = since.max(self.snapshot.last_activity);
             return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));
         }

@@ -283,7 +283,7 @@ fn calls_that_wait_for_the_whole_context_are_named_for_it() {
         let verdict = &story.diagnosis().verdicts[0];
         assert!(verdict.fix.contains("StackSize"), "{call}: {verdict:#?}");
     }
-    // What no kernel of the graph needs local memory for may take long by itself, and is reported all the same.
+    // A call for a graph whose kernels need no local memory may take long by itself, and is reported all the same.
     for call in ["cuGraphExecDestroy", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags", "cuGraphExecUpdate_v2"]
     {
         let story = TestTrace::new();
@@ -667,7 +667,7 @@ fn the_sentence_of_a_verdict_names_what_waits_and_what_it_waits_for() {
     let expect = "cuModuleLoadData cannot return: loading waits for k on stream 1, and k has not ended.";
     say(&story, Code::LG202, expect);
 
-    // Where others follow it on its stream, it may be one of those, as far as the call waits for them.
+    // If k2 follows k on its stream before the call, k2 may be the one that has not ended.
     let story = TestTrace::new().patient(0);
     story.launch(0, 10, "k").launch(0, 12, "k2").waits(1, 20, SYNC, Some(0)).launch(0, 30, "k3");
     let expect =

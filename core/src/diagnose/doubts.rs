@@ -29,7 +29,7 @@ impl<'a> Paths<'a> {
 
     /// The likelier of two paths through gates of one stream, which may have come through the former gate.
     pub(super) fn likelier(&self, former: Path<'a>, later: Path<'a>) -> Path<'a> {
-        // What does not end by itself explains the wait without a kernel that never ends.
+        // An unwritten value, a cycle or a host function explains the wait without a kernel that never ends.
         let explains = matches!(later.end, End::Unwritten(..) | End::Cycle(_) | End::Host(..));
         if explains && self.may_be_passed(&former) {
             let unless = former.barrier().zip(former.culprit().cloned()).map(Box::new);

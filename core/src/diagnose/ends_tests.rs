@@ -186,7 +186,7 @@ fn what_is_not_known_is_not_said() {
     let (report, line) = over(&story, vec![named(9, "cuCtxSynchronize", 20, None, &story)]);
     assert_eq!((report.ends[0].how, report.stands()), (HowEnded::Unknown, false));
     assert_eq!(line, "lazyguard: RESOLVED pid 7 (app): it went on 0.4 s after the report\n");
-    // Where no thread was in a call, only a further call is known.
+    // If no thread was in a call, only a further call is known.
     let (_, line) = over(&story, Vec::new());
     assert_eq!(line, "lazyguard: RESOLVED pid 7 (app): it called the driver again 0.4 s after the report\n");
 }

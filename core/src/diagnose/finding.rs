@@ -47,7 +47,7 @@ impl<'a> Finding<'a> {
 impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let mut finding = self.finding_by_what_is_seen(call)?;
-        // What is named may have ended, and the call wait for what cannot be named.
+        // The named operation may have ended, and the call wait for something that cannot be named.
         let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting | End::Driver);
         if let Some(unseen @ (Unseen::Stream | Unseen::Destroyed(_))) = self.unseen(call).filter(|_| is_named) {
             finding.conclusive &= finding.path.shows_itself() || self.paths.ends_busy(&finding.path);
@@ -222,7 +222,7 @@ impl<'a> Decision<'a> {
         })
     }
 
-    /// Where no thread is in a call: submitted work that cannot start, or cannot end.
+    /// The finding where no thread is in a call: submitted work that cannot start, or cannot end.
     pub(super) fn without_a_call(&self) -> Option<Finding<'a>> {
         let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
         // No thread is known to wait, so there is no report before the patience is over.

@@ -1,4 +1,4 @@
-//! What the builder gathers from a recording before it makes a snapshot.
+//! The facts that the builder gathers from a recording before it makes a snapshot.
 
 use super::graph_calls::{GraphCalls, Launch};
 use super::snapshot::EventWaitSeen;
@@ -46,7 +46,7 @@ impl Busy {
         self.operations.first().map_or(self.oldest.at, |op| op.entered.min(self.oldest.at))
     }
 
-    /// Whether a submission to this stream may be outstanding. Where another thread's query was entered before the submission had returned, the driver
+    /// Whether a submission to this stream may be outstanding. If another thread's query was entered before the submission had returned, the driver
     /// may have answered for the time before it: success proves nothing of it then.
     pub(super) fn may_hold(&self, record: &Record) -> bool {
         let until = self.complete_until;
@@ -97,7 +97,7 @@ impl Poll {
     }
 }
 
-/// What was submitted to a stream while a call waits for its context to be idle.
+/// The work submitted to a stream while a call waits for its context to be idle.
 pub(super) struct Fed {
     pub(super) since: Nanos,
     pub(super) operations: u64,

@@ -1,4 +1,4 @@
-//! What a launched graph does, as a report names it. The launch is one operation of its stream; which nodes run by now is not known.
+//! The content of a launched graph, as a report names it. The launch is one operation of its stream; which nodes run by now is not known.
 
 use crate::api::{counted, GraphContents, GraphPart, NodeKind};
 use crate::demangle::demangle;

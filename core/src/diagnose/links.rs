@@ -62,7 +62,7 @@ fn links(finding: &Finding<'_>) -> Vec<Link> {
     if is_fed {
         return links.0;
     }
-    // What the end of the path itself waits for.
+    // From the end of the path to what it waits for.
     ends.windows(2).for_each(|pair| links.add(&pair[0].0, &pair[1].0, pair[1].1));
     // The load of a module waits for everything in flight.
     if let (Code::LG202, Some(call)) = (finding.code, finding.calls.first()) {

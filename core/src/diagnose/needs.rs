@@ -79,7 +79,7 @@ impl<'a> Decision<'a> {
         self.snapshot.stream(stream.number).is_some_and(|busy| queue_may_be_full(busy.outstanding))
     }
 
-    /// What a call may wait for unfollowed.
+    /// The unfollowed work that a call may wait for.
     pub(super) fn unseen(&self, call: &BlockedCall) -> Option<Unseen<'a>> {
         let class = call.call.class()?;
         let asks = matches!(class, Class::StreamQuery | Class::EventQuery);
@@ -179,7 +179,7 @@ pub(super) fn may_have_passed(stream: &BusyStream, wait: &WaitSeen) -> bool {
         op.extent.is_some() && op.call.class().is_none_or(replay::takes_time)
             || matches!(op.call.class(), Some(Class::GraphLaunch | Class::HostFunction))
     };
-    // Of a graph with such a node the other nodes may run.
+    // The other nodes of a graph with such a node may run.
     let beside = |op: &OperationSeen| op.graph.as_ref().is_some_and(GraphSeen::runs_by_itself);
     let behind = |op: &OperationSeen| if op.at == wait.at { beside(op) } else { op.at > wait.at && takes_time(op) };
     !stream.lists_all() || stream.operations.iter().any(behind)

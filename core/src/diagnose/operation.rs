@@ -82,7 +82,7 @@ pub struct OperationSeen {
     /// Whether all blocks must be resident at once, as in a cooperative launch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
-    /// Of a launch which one it is of those of its function on this stream, where all of them were recorded.
+    /// A launch's number among those of its function on this stream, if all were recorded.
     pub launches: Option<Launches>,
     /// The launched graph's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,13 +90,13 @@ pub struct OperationSeen {
     /// From where it was made.
     #[serde(flatten)]
     pub origin: Origin,
-    /// Of a launch what the driver can be asked about, by the live process.
+    /// The key of a launch, by which the live process asks the driver about it.
     #[serde(skip)]
     pub launch: Option<LaunchKey>,
 }
 
 impl OperationSeen {
-    /// What a call submits, of which nothing more is known.
+    /// A submission of which nothing more is known.
     pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, origin: Origin) -> Self {
         Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, origin, launch: None }
     }
@@ -152,7 +152,7 @@ impl BusyStream {
         self.operations.first().map_or(self.oldest.at, |op| op.at.min(self.oldest.at))
     }
 
-    /// Where none may run, the oldest operation.
+    /// The first operation that may run; else the oldest.
     pub fn front(&self) -> &OperationSeen {
         self.timed().next().unwrap_or(&self.oldest)
     }

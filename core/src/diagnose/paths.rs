@@ -71,7 +71,7 @@ impl<'a> Paths<'a> {
         Self { snapshot, busy, not_ready, waits, answers, ways, in_queue }
     }
 
-    /// What the operations of a stream that were submitted until then wait for; `None` if they are known to be complete.
+    /// The path from the operations of a stream that were submitted until then; `None` if they are known to be complete.
     pub fn from(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
         self.find(stream, until, &mut Vec::new())
     }
@@ -105,7 +105,7 @@ impl<'a> Paths<'a> {
             }
         }
         way.pop();
-        // What an event waits for may have ended. A collective of this stream is likelier not to.
+        // The work that an event waits for may have ended. A collective of this stream is likelier not to have.
         let is_first = way.is_empty();
         let own = || self.runs(busy, until, is_first);
         let is_likelier = |path: &Path<'a>| {
@@ -113,7 +113,7 @@ impl<'a> Paths<'a> {
             !may_have_ended || !own().is_some_and(|own| matches!(own.end, End::Peers(_)))
         };
         let found = found.filter(is_likelier);
-        // What leads over other streams back to an earlier operation of this one says no more than that operation.
+        // A path over other streams back to an earlier operation of this one says no more than that operation.
         let found = found.map(|path| match &path.end {
             End::Runs(culprit) | End::Peers(Peers { culprit, .. })
                 if culprit.stream.number == stream && path.barrier().is_none() =>
@@ -146,7 +146,7 @@ impl<'a> Paths<'a> {
             let before = timed(until).next().filter(|first| first.at < kernel.at).cloned();
             return Some(Path::to(End::Peers(Peers { culprit: culprit(busy, kernel), is_known, before })));
         }
-        // Of a list that was cut off the oldest operation stands for the rest.
+        // The oldest operation stands for the rest of a list that was cut off.
         let oldest = || Some(&busy.oldest).filter(|op| !busy.lists_all() && op.call.class().is_none_or(takes_time));
         let runs = culprit(busy, timed(until).next().or_else(oldest)?);
         let or_later = timed(until).any(|op| op.at > runs.operation.at);

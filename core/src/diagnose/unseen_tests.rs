@@ -113,7 +113,7 @@ fn a_wait_for_the_context_is_a_hang_where_some_stream_has_no_entry() {
     let diagnosis = story.diagnosis();
     assert_eq!((diagnosis.status, diagnosis.verdicts[0].code), (Status::Hang, Code::LG299), "{diagnosis:#?}");
     assert!(sentence(&diagnosis).ends_with("it waits for streams that the guard does not follow."), "{diagnosis:#?}");
-    // What is known to be in flight is named as before.
+    // Work that is known to be in flight is named as before.
     story.launch(0, 20, "k").check(&[(Code::LG299, "k")]);
     // A load may take long by itself.
     let story = TestTrace::new().patient(20 * SECOND);
@@ -139,7 +139,7 @@ fn work_of_destroyed_streams_that_are_no_longer_followed_may_be_what_does_not_en
     story.waits(1, 1000, "cuCtxSynchronize", None);
     let verdict = &story.diagnosis().verdicts[0];
     assert!(verdict.chain.iter().any(|line| line.contains("more streams were destroyed")), "{verdict:#?}");
-    // Where the work of all that are followed has ended.
+    // The work of all followed streams has ended.
     let story = TestTrace::new();
     destroyed(&story, 33, 100, false);
     let followed: Vec<_> = story.tracker.streams().filter(|(_, s)| s.destroyed()).map(|(number, _)| number).collect();

@@ -76,7 +76,7 @@ impl Snapshot {
 }
 
 impl<'a> Decision<'a> {
-    /// What the streams stand at, but for what a call's finding names already.
+    /// The findings of streams at rest, but for streams that a call's finding names already.
     pub(super) fn of_streams(&self, known: &[Finding<'a>]) -> Vec<Finding<'a>> {
         let at_rest = |s: &&BusyStream| self.snapshot.stands_at_rest(s);
         let explained: Vec<u32> = known.iter().flat_map(|finding| self.streams_of(finding)).collect();

@@ -108,7 +108,7 @@ pub enum Status {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnosis {
     pub status: Status,
-    /// Of a hang the causes, the root first.
+    /// The causes of a hang, the root first.
     pub verdicts: Vec<Verdict>,
     /// Why something slow is no hang, and what it waits for; a sentence each.
     pub slow: Vec<String>,

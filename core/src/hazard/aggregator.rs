@@ -91,7 +91,7 @@ impl Aggregator {
         self.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
     }
 
-    /// Of all records that [`Aggregator::see`] was shown.
+    /// The hazards of all records that [`Aggregator::see`] was shown.
     pub fn hazards_of<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
         let lane = recording.lanes()[Lane::RareEvents as usize];
         self.hazards(lane.overwritten > 0 || lane.dropped > 0)

@@ -18,7 +18,7 @@ pub const LOCAL_BYTES_AT_START: u64 = 1024;
 /// The least size of a copy before which the guard asks whether its stream is busy.
 pub const BIG_COPY_BYTES: u64 = 1 << 20;
 
-/// What a load meets: the code, and which operation in flight to name.
+/// The hazard of a load: its code, and the operation in flight to name.
 ///
 /// `own` is the stream of the launch that loads, or 0. `others`: another stream of the context has had work, or could get launches that wait
 /// behind the barrier.
@@ -34,7 +34,7 @@ pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]
     }
 }
 
-/// What a call waits for beside the operation it names.
+/// The work that a call waits for beside the operation it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitsFor {
     /// Everything in its context.
@@ -71,7 +71,7 @@ pub const fn held(entered: Nanos, returned: Nanos) -> bool {
     returned.saturating_sub(entered) >= BLOCKED_NANOS
 }
 
-/// Whether the outstanding operations explain a launch that blocked the host. Of more than a queue holds most have ended.
+/// Whether the outstanding operations explain a launch that blocked the host. A count beyond what a queue holds means that most have ended.
 pub const fn queue_is_deep(outstanding: u64) -> bool {
     queue_may_be_full(outstanding) && !more_than_a_queue_holds(outstanding)
 }

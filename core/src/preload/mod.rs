@@ -1,11 +1,11 @@
-//! What to preload, and when to stop: decisions only.
+//! Decides what to preload, and when to stop.
 //!
 //! The shim asks at the few moments at which something could be loaded, and carries the answer out at the gate.
 //!
 //! The pace: what exists when a device gets its first context is loaded at once. PyTorch registers its libraries one by one as it first uses
 //! them; loading each as it comes costs 12 to 15 % of its cold start. So late arrivals are loaded within 5 ms and a share of the run's time, and
 //! the rest waits until the context is idle. The first few dozen are in pace by their number: on a busy machine a small program would lose one
-//! otherwise. Where a profile names the kernels that the program uses of a library, the rest comes after the start, and so does a library that
+//! otherwise. If a profile names the kernels that the program uses of a library, the rest comes after the start, and so does a library that
 //! earlier runs have not used.
 
 use crate::image::Prints;
@@ -117,7 +117,7 @@ pub enum FirstLaunch {
     Made,
 }
 
-/// What may come into a context ahead of its use.
+/// Code that may come into a context ahead of its use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     Module,
@@ -127,8 +127,8 @@ pub enum Code {
 
 /// Whether code waits for the first launch of a context, or until that was made.
 ///
-/// Where a module of the context prints, the driver holds its first launch back until everything in flight has ended, and the program may wait
-/// for that launch. So what prints, or may, comes right before the first launch, in an idle context. The driver may refuse that launch, and the
+/// If a module of the context prints, the driver holds its first launch back until everything in flight has ended, and the program may wait
+/// for that launch. So code that prints, or may, comes right before the first launch, in an idle context. The driver may refuse that launch, and the
 /// next one be made beside work: so a module that is seen to print comes after it. A library comes before: the program wants its kernels by then.
 pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) -> bool {
     match (first, prints) {
@@ -143,7 +143,7 @@ pub fn loads_libraries(policy: Policy) -> bool {
     matches!(policy, Policy::Auto | Policy::Eager)
 }
 
-/// What a profile knows of a library that the program or a CUDA runtime has loaded.
+/// A profile's knowledge of a library that the program or a CUDA runtime has loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Nothing, or that the program uses it; so too without a profile.

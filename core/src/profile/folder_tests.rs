@@ -1,4 +1,4 @@
-//! What is taken from the files of a profile's folder: which are parts, and what each part adds.
+//! Tests which files of a profile's folder are parts, and what each part adds.
 
 use super::*;
 

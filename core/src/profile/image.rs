@@ -1,4 +1,4 @@
-//! What identifies an image of code.
+//! Identifies an image of code by its length and a hash of its bytes or of samples.
 //!
 //! Must not: take two images for one. A module is handed out after a comparison of all bytes; samples only tell what may be the same.
 

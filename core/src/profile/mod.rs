@@ -99,12 +99,12 @@ fn is_plain(option: i32) -> bool {
     matches!(option, 0 | 7..=11 | 13 | 14)
 }
 
-/// What the runs have used of an image, or of a library that a CUDA runtime loads.
+/// The uses that the runs have made of an image, or of a library that a CUDA runtime loads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
     /// The last day of use, from 1970.
     pub day: u32,
-    /// By options, the most loads in one context of one run; of an image that is loaded as a library in one run. Empty of a runtime's library.
+    /// By options, the most loads in one context of one run, or in one run of an image that is loaded as a library. Empty of a runtime's library.
     pub loads: BTreeMap<LoadOptions, u32>,
     pub kernels: BTreeSet<String>,
 }

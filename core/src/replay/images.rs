@@ -1,4 +1,4 @@
-//! What the code of modules and libraries is, by their handles.
+//! The code images of modules and libraries, by their handles.
 
 use super::remembered::Remembered;
 use crate::api::Class;

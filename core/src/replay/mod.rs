@@ -48,7 +48,7 @@ impl Replay {
         Fact { entry, ended, compiles: self.images.compiles(&entry.record), recorded }
     }
 
-    /// What the record proves to have ended. A refused call has no effect.
+    /// Takes in a record, and returns what it proves to have ended. A refused call has no effect.
     pub fn take_in(&mut self, record: &Record) -> Option<Proven> {
         if record.is_refused() {
             return None;

@@ -1,4 +1,4 @@
-//! What the success of a call proves: that everything submitted to a stream or context up to some time has ended.
+//! The proofs in the success of a call: everything submitted to a stream or context up to some time has ended.
 //!
 //! A graph may hold nodes that record events again when it runs, and no call shows that. So after any launch of a graph an event that was
 //! recorded before proves nothing. It still says which stream a wait for it most likely waits for.
@@ -25,7 +25,7 @@ pub struct Proven {
     pub at: Nanos,
 }
 
-/// Where and when an event was recorded.
+/// The place and time of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Its number, or 0 for the whole context.
@@ -41,7 +41,7 @@ pub fn shows_the_end(result: i32) -> bool {
     [0, REVOKED_RESULT].contains(&result)
 }
 
-/// What a successful call, or query, proves of its stream or context.
+/// The stream or context whose earlier work a successful call, or query, proves to have ended.
 pub fn proves(entry_point: EntryPoint, stream: u32, context: u32) -> Option<Scope> {
     let scope = match entry_point.class() {
         Class::StreamSynchronize | Class::StreamQuery => Scope::Stream(stream),
@@ -81,7 +81,7 @@ impl Proofs {
                 self.graph_launched = self.graph_launched.max(record.entered).max(record.returned);
             }
             (Class::EventDestroy, Some(event)) => drop(self.events.remove(&event)),
-            // What is recorded in a capture is part of the graph, not of the stream.
+            // An event recorded in a capture is part of the graph, not of the stream.
             (Class::EventRecord, Some(event)) if record.flags & flag::CAPTURED != 0 => drop(self.events.remove(&event)),
             (Class::EventRecord, Some(event)) if succeeded => {
                 let returned = if record.returned == 0 { Nanos::MAX } else { record.returned };
@@ -92,7 +92,7 @@ impl Proofs {
         if !returned || !shows_the_end(record.result) {
             return None;
         }
-        // Of several queries the first one showed it.
+        // The first of several queries showed it.
         let at = match record.payload() {
             Payload::Queries { count: 2.., .. } => record.entered,
             _ => record.returned,

@@ -1,4 +1,4 @@
-//! What each stream is busy with, from records alone.
+//! Follows what each stream is busy with, from records alone.
 //!
 //! Calls overlap. The fold sees a record at its call's entry, and counts what its success proves from its return on.
 

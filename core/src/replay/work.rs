@@ -3,9 +3,9 @@
 use crate::api::{Class, ColdKind};
 use crate::trace::{Kind, Record};
 
-/// What a thread is busy with in a call. `in_order`: the call only submits it, in the order of a stream.
+/// A thread's work in a call. `in_order`: the call only submits it, in the order of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // What the names do not say stands beside them.
+#[allow(missing_docs)] // The comment above adds to the names.
 pub enum Work {
     Preload,
     Load(ColdKind),

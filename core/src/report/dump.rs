@@ -1,4 +1,4 @@
-//! What is known of a process at this moment, on request: one block of text, or one JSON object.
+//! The known state of a process at this moment, on request: one block of text, or one JSON object.
 //!
 //! A verdict here is about what is in progress now, for however short a time, so the text carries a reservation.
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Calls listed without a verdict; the JSON form has them all.
 const MOST_CALLS: usize = 32;
 
-/// What is known, as `dump.json` holds it.
+/// The known state, as `dump.json` holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DumpReport {
     /// 1; raised when a key changes its meaning or goes away.

@@ -173,7 +173,7 @@ impl HangReport {
         self.snapshot.blocked.iter().filter(|call| call.past_threshold)
     }
 
-    /// Of a hang that is over.
+    /// The outcome of a hang that is over.
     pub fn outcome(&self) -> Outcome {
         let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
         let is_revoked = self.revoked.as_ref().is_some_and(RevokedSeen::is_done);

@@ -53,7 +53,7 @@ impl HangReport {
         lines
     }
 
-    /// What has to be read: process, wait, fix, and place of the launch.
+    /// The lines that a reader needs first: process, wait, fix, and place of the launch.
     pub fn head(&self, newest: Option<Newest>) -> Vec<String> {
         let mut lines = vec![self.heading(newest)];
         lines.extend(self.verdicts.first().into_iter().flat_map(|verdict| self.of_verdict(verdict)));
@@ -169,7 +169,7 @@ impl HangReport {
     /// The program's frame: from the thread's stack, or from the return address.
     fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
-        // Of a launch more is known: see `place_of`.
+        // The origin of a launch says more: see `place_of`.
         let stack = stack.filter(|_| call.origin.outer.is_empty());
         let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))

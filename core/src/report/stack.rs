@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Frames shown of one stack; the JSON form has them all.
 const MOST_FRAMES: usize = 12;
 
-/// Of the C and C++ runtime, the dynamic linker, CUDA and this library.
+/// Files of the C and C++ runtime, the dynamic linker, CUDA and this library.
 const SYSTEM: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "libstdc++.so", "libgcc_s", "ld-linux", "libm.so", "liblazyguard"];
 const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];

@@ -135,7 +135,7 @@ pub struct RecordingSummary {
     pub dropped: u64,
 }
 
-/// What [`Summary::gpu_dump`] says where a dump can be had.
+/// The value of [`Summary::gpu_dump`] where a dump can be had.
 pub const GPU_DUMP_ARMED: &str = "armed";
 
 /// The summary of a run, as `run.json` holds it.

@@ -168,7 +168,7 @@ impl<W: Write + Seek> DumpFile<W> {
     }
 }
 
-/// Where the registers of a processor lie in the file.
+/// The places of a processor's registers in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpContext {
     pub number: u16,

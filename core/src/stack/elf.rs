@@ -48,7 +48,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// Of the file whose first byte lies at `base`.
+    /// Reads the file whose first byte lies at `base`.
     pub fn read(memory: &impl Memory, base: u64) -> Option<Self> {
         let head: [u8; 64] = memory.array(base)?;
         if head[..6] != *b"\x7fELF\x02\x01" {
@@ -127,7 +127,7 @@ impl Image {
     }
 }
 
-/// What [`has_fixed_addresses`] looks at.
+/// The bytes that [`has_fixed_addresses`] looks at.
 pub const HEAD_BYTES: usize = 18;
 
 /// Whether the file is a program with fixed addresses (`ET_EXEC`).
@@ -176,7 +176,7 @@ fn sections(file: &impl Memory) -> Option<(Vec<[u8; 64]>, usize)> {
     Some((table.as_chunks().0.to_vec(), u16_at(&head, 62).into()))
 }
 
-/// Where a section lies in its file, and how long it is.
+/// A section's offset in its file, and its length.
 fn part_of(section: &[u8; 64]) -> (u64, u64) {
     (u64_at(section, 24), u64_at(section, 32))
 }

@@ -44,7 +44,7 @@ pub trait Memory {
         Self: Sized,
     {
         let mut bytes = Vec::new();
-        // Where there is no memory for it, there is nothing to be read.
+        // Without memory for the bytes none are read.
         if bytes.try_reserve_exact(length).is_err() {
             return bytes;
         }

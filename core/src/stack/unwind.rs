@@ -23,7 +23,7 @@ const MOST_OPERATIONS: u32 = 1 << 10;
 /// Most registers and words that one expression asks for.
 const MOST_QUESTIONS: usize = 64;
 
-/// Of an index as linkers write it: a four-byte count, and a table of four-byte differences.
+/// The head of an index as linkers write it: a four-byte count, and a table of four-byte differences.
 const VERSION: u8 = 1;
 const COUNT: u8 = 0x03;
 const SORTED: u8 = 0x3b;
@@ -46,7 +46,7 @@ impl Registers {
         registers
     }
 
-    /// Of a thread anywhere in a function, with further registers by their numbers in DWARF.
+    /// The registers of a thread anywhere in a function, with further ones by their numbers in DWARF.
     pub fn of_thread(machine: Machine, address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let mut registers = Self { machine, known: [None; REGISTERS], returns: false };
         for (number, value) in others {
@@ -230,7 +230,7 @@ impl<R: Reader<Offset = usize>> Tables<R> {
             let register = Register(number as u16);
             *place = match row.register(register) {
                 None if register == machine.stack() => Some(cfa),
-                // What a function gives back keeps its value; the others are unknown.
+                // A register that functions give back keeps its value; the others are unknown.
                 None if machine.keeps(register) => now.get(register),
                 None | Some(RegisterRule::Undefined) => None,
                 Some(RegisterRule::SameValue) => now.get(register),
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn the_expression_of_a_linkage_table_is_evaluated() {
-        // What GNU ld writes: the stack pointer plus 8, and 8 more from the eleventh byte of a linkage entry on.
+        // GNU ld writes this: the stack pointer plus 8, and 8 more from the eleventh byte of a linkage entry on.
         let expression = [0x77, 0x08, 0x80, 0x00, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22];
         let program = [&[0x0f, expression.len() as u8][..], &expression, &[0x90, 1]].concat();
         let at = |address| {

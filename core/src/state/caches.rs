@@ -8,8 +8,8 @@
 use std::sync::atomic::{compiler_fence, AtomicU16, AtomicU32, AtomicU64 as OwnU64, AtomicUsize, Ordering};
 use std::sync::OnceLock;
 
-/// What a thread knows of the launches of one function on one stream, or of other calls about one object and stream, on one line of a processor's cache. It is made of what
-/// the thread remembers of the two handles.
+/// A thread's facts about the launches of one function on one stream, or about other calls with one object and stream. An entry is one line of a
+/// processor's cache, made of what the thread remembers of the two handles.
 #[derive(Default)]
 #[repr(align(64))]
 pub struct CachedLaunch {
@@ -21,9 +21,9 @@ pub struct CachedLaunch {
     /// The subject of the launches' records: both numbers ([`subject_of`](crate::trace::subject_of)).
     pub(super) subject: OwnU64,
     pub(super) context: AtomicU16,
-    /// Of the function, or of another object.
+    /// The number of the function, or of another object.
     pub(super) number: AtomicU32,
-    /// What the library keeps of the path by which the program came to the newest of these launches, or 0.
+    /// The address of the library's entry for the path by which the program came to the newest of these launches, or 0.
     pub(super) path: AtomicUsize,
 }
 
@@ -44,11 +44,11 @@ impl CachedLaunch {
 /// How many entries each table of launches has: 4 KiB of them, up to 64 KiB. A larger one has each launch wait for its line of memory, and takes the
 /// driver's lines out of the processor's caches; what has no room is looked up in the thread's other caches, which are small.
 const LAUNCHES: [usize; 3] = [64, 256, 1024];
-/// Of the launches that find no room in the largest table, one of so many pushes another one out: those that are made often get in.
+/// One of so many launches that find no room in the largest table pushes another one out: frequent launches get in.
 const PUSHES_OUT: usize = 8;
 
 /// The launches that a thread knows. The look-up is in one place of the newest table, which a launch has at hand; what is not there
-/// may be beside it. A table is made off the way of a launch.
+/// may be beside it. Only the slow path makes a table.
 #[derive(Default)]
 pub(super) struct Launches {
     tables: [OnceLock<Box<[CachedLaunch]>>; LAUNCHES.len()],
@@ -95,7 +95,7 @@ impl Launches {
     }
 }
 
-/// Where the launches of this function and stream belong in a table of so many places, a power of two.
+/// The place of the launches of this function and stream in a table of so many places, a power of two.
 #[inline(always)]
 pub(super) fn place_of_launch(function: u64, stream: u64, places: usize) -> usize {
     place_of(function ^ stream.rotate_left(23), places)
@@ -117,7 +117,7 @@ pub(super) struct Line {
     pub context: AtomicU32,
     pub number: AtomicU32,
     pub uses_left: AtomicU32,
-    /// Of a function what the library keeps of the path to its launches, or 0.
+    /// The address of the library's entry for the path to a function's launches, or 0.
     pub path: AtomicUsize,
 }
 
@@ -207,7 +207,7 @@ impl Cache {
     }
 }
 
-/// What the owner has looked up before. Made when the slot is first used, and kept for the next owner.
+/// The owner's earlier look-ups. Made when the slot is first used, and kept for the next owner.
 #[derive(Default)]
 pub(super) struct Caches {
     /// The streams to which launches may take the fast path.
@@ -216,8 +216,8 @@ pub(super) struct Caches {
     pub streams: Cache,
 }
 
-/// What is there, or is made now, by the only thread that does so. A signal handler may leave the making by a jump, and the thread come back: it
-/// would wait for itself in `get_or_init`.
+/// Gets the value, or makes it; only one thread does so. A signal handler may leave the making by a jump: in `get_or_init` the thread would then
+/// wait for itself.
 fn made_once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     match place.get() {
         Some(there) => there,
@@ -228,7 +228,7 @@ fn made_once<T>(place: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     }
 }
 
-/// Where a key belongs in a table of so many places, a power of two.
+/// The place of a key in a table of so many places, a power of two.
 #[inline(always)]
 fn place_of(key: u64, places: usize) -> usize {
     // Handles are addresses: their low bits are alike. These bits of the product depend on all of them, and on the number of a call above them
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn launches_that_find_no_room_share_one_entry_and_get_in_if_they_come_often() {
         let launches = Launches::default();
-        // What comes first fills the largest table.
+        // The first launches fill the largest table.
         let use_it = |function: u64| {
             let entry = launches.entry_for(function << 8, 0, 1).unwrap();
             let serves = entry.serves(function << 8, 0, 1);

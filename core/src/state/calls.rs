@@ -32,7 +32,7 @@ impl ThreadSlot {
         self.set(place::SEGMENTS_1_2, waits | rare << 32);
     }
 
-    /// Where the next record of a lane goes: into the thread's segment, or if none is to be had, into the spare place.
+    /// The place of a lane's next record: in the thread's segment or, if none is to be had, the spare place.
     #[inline]
     fn next_place(&self, lane: Lane, now: Nanos) -> (Place<'static>, bool) {
         match self.recorder.place(&self.writers[lane as usize]) {

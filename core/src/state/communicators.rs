@@ -112,7 +112,7 @@ impl Communicator {
         self.words[word].load(Ordering::Relaxed)
     }
 
-    /// What all ranks know it by.
+    /// The same number in all ranks.
     pub fn id(&self) -> u64 {
         self.get(place::ID)
     }

@@ -5,7 +5,7 @@ use crate::trace::layout::context as place;
 use crate::Nanos;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
-/// A driver context. What readers need of it after the process is gone lies in the recording's table of contexts.
+/// A driver context. The recording's table of contexts holds the words that readers need after the process is gone.
 pub struct Context {
     words: Words,
     primary: AtomicBool,

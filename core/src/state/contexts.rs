@@ -43,7 +43,7 @@ impl Tracker {
 
     pub fn set_slow_path(&self, every_launch: bool) {
         if self.slow_path.swap(every_launch, Ordering::AcqRel) != every_launch && every_launch {
-            // What the threads remember holds for the former epoch.
+            // The threads' caches hold for the former epoch.
             self.next_epoch();
         }
     }

@@ -17,7 +17,7 @@ pub struct Event {
     operations: AtomicU64,
 }
 
-/// Where and when an event was recorded last.
+/// The place and time of an event's last record.
 #[derive(Clone, Copy)]
 pub struct Recorded {
     pub at: Nanos,

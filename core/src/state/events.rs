@@ -45,7 +45,7 @@ impl Tracker {
 
     /// The event with this number and handle, as it was recorded at `at`, is known to have completed, and with it what was submitted before. It proves
     /// nothing where the event was recorded again since.
-    /// What a record on a whole context proves is for `on_context`: it takes a lock.
+    /// `on_context` gets the proof of a record on a whole context: it takes a lock.
     #[inline]
     pub fn event_complete(&self, number: u32, handle: u64, at: Nanos, on_context: impl FnOnce(u32, Nanos)) {
         let recorded_last = |e: &Recorded| e.at == at && self.graph_launches.newest() < at;

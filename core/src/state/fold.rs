@@ -86,7 +86,7 @@ impl ThreadSlot {
         for _ in 0..LOOKS {
             // The turn keeps the segment in its place.
             let Some(folded) = self.fold_current() else { return };
-            // Acquire: partner of the Release with which marks are set and cleared. What was complete by then is seen now.
+            // Acquire: partner of the Release with which marks are set and cleared. Records that were complete by then are seen now.
             let mark = self.mark_word().load(Ordering::Acquire);
             if self.current().is_none_or(|now| now.at != folded.at) {
                 continue;
@@ -151,7 +151,7 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
     if let Some(last) = launches.as_slice().last() {
         learnt.learn_later(launches.len() as u64, last[record::RETURNED].load(Ordering::Relaxed));
     }
-    // Of more than an entry has room for, the newest alone stay there.
+    // An entry keeps only the newest of more operations than it has room for.
     let number = known.count.wrapping_add(run.len() as u64);
     for (record, before) in run.iter().rev().zip(1..=place::RECENT_COUNT as u64) {
         let Some(launch) = Submission::of_record(record) else { continue };

@@ -22,7 +22,7 @@ use std::sync::atomic::{compiler_fence, AtomicUsize};
 /// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
 const DEFAULT_STREAM_USES: u32 = 64;
 
-/// Of an address of a program's.
+/// The bits of a program's addresses.
 const ADDRESS_BITS: u32 = 48;
 
 #[derive(Clone, Copy, Debug)]
@@ -35,8 +35,8 @@ pub struct Known {
     pub default_stream: bool,
 }
 
-/// What a launch needs of its thread's slot, which the thread keeps at hand. A launch then does not touch the slot itself, which is lines of memory of its
-/// own. Each is asked for when it is needed, and so is in no register before.
+/// The parts of a thread's slot that a launch needs; the thread keeps them at hand. A launch then does not touch the slot itself, which is other lines
+/// of memory. Each part is asked for when it is needed, and so is in no register before.
 pub trait AtHand<'a>: Copy {
     fn entry(self) -> ThreadEntry;
     fn places(self) -> Places<'static>;
@@ -66,7 +66,7 @@ impl<'a> AtHand<'a> for &'a ThreadSlot {
 pub struct FastSubmission {
     place: Place<'static>,
     entry: ThreadEntry,
-    /// Of the object: what the slow path remembered it by.
+    /// The number of the launched function, or of another call's object.
     pub number: u32,
 }
 
@@ -108,7 +108,7 @@ impl FastSubmission {
         self.place[record::DETAIL].store(what, Ordering::Relaxed);
     }
 
-    /// Where the thread's next record will be, unless this segment is full then: memory that the processor may fetch meanwhile.
+    /// The place of the thread's next record, unless this segment is full then: memory that the processor may fetch meanwhile.
     #[inline(always)]
     pub fn next_place(self) -> *const u8 {
         self.place.as_ptr().wrapping_add(record::WORDS).cast()
@@ -130,7 +130,7 @@ impl FastSubmission {
         }
         complete_at(&self.entry[place::CURSOR]);
         CallStep::Complete.taken();
-        // What the submission means for its stream is folded later.
+        // A fold brings the submission into its stream's entry later.
         CallStep::Settle.taken();
         unmark(self.entry);
         CallStep::Unmark.taken();
@@ -145,7 +145,7 @@ pub struct SubmissionFacts {
     /// The head of the record: one number, where the compiler knows the call.
     head: u64,
     pub is_launch: bool,
-    /// The function of a launch. Of another call the handle of its object, or 0, made different from those of functions: see [`object_key`].
+    /// The function of a launch. Another call has the handle of its object, or 0, made different from those of functions: see [`object_key`].
     pub object: u64,
     /// The stream's, as [`Known::stream`].
     stream: u64,
@@ -187,7 +187,7 @@ impl ThreadSlot {
         }
     }
 
-    /// The launches that the owner knows; with room for more once they push each other out. Off the way of a launch: it allocates.
+    /// The launches that the owner knows. The table grows once they push each other out. Only the slow path may call this: it allocates.
     pub fn known_launches(&self) -> &[CachedLaunch] {
         self.launches.grown()
     }

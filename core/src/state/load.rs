@@ -1,4 +1,4 @@
-//! What a load on first use, or another call, finds in flight.
+//! The operations that a load on first use, or another call, finds in flight.
 
 use crate::api::Operation;
 use crate::Nanos;
@@ -11,10 +11,10 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// Something that cannot be told: launches of a thread could not be folded (`super::fold`), and may be in flight.
+    /// Launches of a thread that could not be folded (`super::fold`), and may be in flight.
     pub const UNKNOWN: Self = Self { stream: 0, oldest: Operation { at: Nanos::MAX, entry_point: 0, function: 0 } };
 
-    /// Whether it is known what that is. What is not counts as in flight, but no report may name it.
+    /// Whether the operation is known. An unknown one counts as in flight, but no report may name it.
     pub fn is_known(&self) -> bool {
         *self != Self::UNKNOWN
     }

@@ -1,4 +1,4 @@
-//! What is known of the program's threads, contexts, streams and functions, folded from its driver calls. [`Tracker`] is all of it; the shim keeps
+//! The state of the program's threads, contexts, streams and functions, folded from its driver calls. [`Tracker`] is all of it; the shim keeps
 //! one. Every method takes the time as an argument.
 //!
 //! Protocol. Facts that the watchdog reads while a thread may be stuck are atomics. Locks guard the maps; they are held for a few

@@ -1,5 +1,4 @@
-//! What readers find of what the slots have written: of threads without an entry, after jumps of signal handlers, and while threads go on, end and
-//! fold.
+//! Tests the readers of the slots' records: of threads without an entry, after jumps of signal handlers, and while threads go on, end and fold.
 
 use super::*;
 use crate::trace::layout::{flag, header, record, segment, thread, Shape, WORD};
@@ -138,7 +137,7 @@ fn a_jump_behind_the_end_of_a_call_brings_no_old_record_back() {
     assert_eq!(after.len(), before.len() + 1);
 }
 
-/// What is read at some moment, after which the writer goes on.
+/// A recording whose writer goes on after so many reads.
 struct Moving<'a> {
     tracker: &'a Tracker,
     reads: Cell<u32>,

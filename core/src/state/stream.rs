@@ -10,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::stream as place;
 use crate::Nanos;
 
-/// What identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
+/// Identifies a stream: a default stream's handle means another stream in each context, and a per-thread one in each thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StreamKey {
     pub handle: u64,
@@ -20,7 +20,7 @@ pub struct StreamKey {
     pub thread: u32,
 }
 
-/// See the module. What readers need of it after the process is gone lies in the recording's table of streams.
+/// See the module. The recording's table of streams holds the words, for readers after the process is gone.
 pub struct Stream {
     words: Words,
 }
@@ -160,7 +160,7 @@ impl Stream {
         self.words[place::SUBMITTED].fetch_add(count, Ordering::AcqRel)
     }
 
-    /// What is known of the submissions, and until when they are complete.
+    /// The submissions as far as they are known, and the time until which they are complete.
     pub(super) fn submissions(&self) -> (Submissions, Nanos) {
         let known = Submissions {
             count: self.submitted_count(),
@@ -218,7 +218,7 @@ impl Stream {
         self.get(place::SUBMITTED)
     }
 
-    /// Of the operations submitted, the first so many are known to have ended.
+    /// The first `number` of the submitted operations are known to have ended.
     pub fn passed(&self, number: u64) {
         self.raise(place::PASSED, number);
     }

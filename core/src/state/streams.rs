@@ -56,7 +56,7 @@ impl Tracker {
 
     pub fn stream_gone(&self, key: StreamKey) {
         let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
-        // What is unknown counts as busy.
+        // A stream of unknown state counts as busy.
         let is_known = self.fold_of(number);
         match self.streams.get(number).filter(|s| !is_known || s.busy(self.idle_until(s.context()))) {
             Some(stream) => {
@@ -85,7 +85,7 @@ impl Tracker {
             });
         }
         if destroyed.len() > MOST_DESTROYED {
-            // Of the oldest, only the context's orphan time is kept.
+            // The context keeps an orphan time for the oldest, and no more.
             let oldest = destroyed.remove(0);
             drop(destroyed);
             if let Some(stream) = self.streams.get(oldest) {

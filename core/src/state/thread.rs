@@ -2,8 +2,8 @@
 //!
 //! Protocol: the owning thread writes, any thread reads. The owner stores the facts of a call as the record that it will leave,
 //! past the length of the thread's segment, and then the call's mark, with Release. A reader takes the mark with Acquire, the
-//! facts, and the mark again: if it changed, the call is over and was not stuck. What is in the thread's entry and in the segment
-//! is in the file of the recording, so a reader of the file sees the same. The caches and the writers are the owner's alone.
+//! facts, and the mark again: if it changed, the call is over and was not stuck. The thread's entry and the segment
+//! are in the file of the recording, so a reader of the file sees the same. The caches and the writers are the owner's alone.
 
 use super::caches::{Caches, Launches, Line};
 use super::launchers::Launchers;
@@ -29,7 +29,7 @@ pub type ThreadEntry = &'static [AtomicU64; place::WORDS];
 
 /// See the module.
 ///
-/// What every call needs comes first. A launch on the fast path needs none of it: see [`super::AtHand`].
+/// The fields that every call needs come first. A launch on the fast path needs none of them: see [`super::AtHand`].
 #[repr(C, align(64))]
 pub struct ThreadSlot {
     pub(super) entry: ThreadEntry,
@@ -253,7 +253,7 @@ impl ThreadSlot {
         self.caches()?.functions.get(handle, context, epoch)
     }
 
-    /// Where the library keeps what it knows of the path to launches of such a function: 0 at the beginning.
+    /// The address of the library's entry for the path to launches of such a function: 0 at the beginning.
     pub fn path_to(&self, handle: u64, context: u32, epoch: u32) -> Option<&AtomicUsize> {
         Some(&self.caches()?.functions.line(handle, epoch, Line::of_context(context))?.path)
     }

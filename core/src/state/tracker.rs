@@ -43,10 +43,10 @@ pub struct Tracker {
     pub(super) names: Names,
     // Streams that were destroyed while work was outstanding, until their context is known to be idle.
     pub(super) destroyed: Mutex<Vec<u32>>,
-    // Owner (module or library) and context launches whose code is in the context; and whether the guard brought it there, and the
-    // program has not used it since.
+    // By owner (module or library) and context: an entry where the owner's code is in the context. The value: whether the guard brought the code
+    // there, and the program has not used it since.
     pub(super) present: DashMap<(u64, u32), bool, ByHandle>,
-    // What executable graphs do, by handle, as it was recorded last.
+    // The contents of executable graphs, by handle, as recorded last.
     pub(super) graphs: Mutex<HashMap<u64, GraphContents>>,
     pub graph_launches: GraphLaunches,
     /// Launches are looked at one by one.
@@ -176,8 +176,8 @@ impl Tracker {
         }
     }
 
-    /// The slot is given back when another thread begins. Where the list cannot be had, the slot stays taken: this is no place to wait for a lock,
-    /// which a signal handler may have left taken by a jump.
+    /// The slot is given back when another thread begins. If the list is locked, the slot stays taken: a signal handler may have left the lock taken by
+    /// a jump, and nothing may wait for it here.
     fn release_later(&self, number: u32) {
         if let Ok(mut ended) = self.ended.try_lock() {
             ended.push(number);
@@ -289,8 +289,8 @@ impl Tracker {
         self.stream_entry(stream).filter(|_| is_known && !is_called_on)
     }
 
-    /// What is in flight in a context as far as the guard knows, oldest first; context 0 means every context. What may be in flight, and is
-    /// not known, comes last ([`InFlight::UNKNOWN`]).
+    /// The work in flight in a context as far as the guard knows, oldest first; context 0 means every context. Unknown work that may be in flight
+    /// comes last ([`InFlight::UNKNOWN`]).
     pub fn in_flight(&self, context: u32) -> Vec<InFlight> {
         let is_known = self.fold();
         let mut all: Vec<_> = self

@@ -87,7 +87,7 @@ fn what_was_loaded_ahead_is_used_first_once_in_each_context() {
     assert!(!entry.take_preloaded(b) && !tracker.take_present_preloaded(0x11b, b), "not there");
     assert!(entry.take_preloaded(a) && !entry.take_preloaded(a));
     assert!(tracker.take_present_preloaded(0x11b, a) && !tracker.take_present_preloaded(0x11b, a));
-    // What the program brought in by itself stays its own.
+    // Code that the program brought in by itself stays its own.
     tracker.set_present(0x11b, b, false);
     tracker.set_present(0x11b, b, true);
     assert!(!tracker.take_present_preloaded(0x11b, b));
@@ -180,7 +180,7 @@ fn of_too_many_destroyed_streams_those_whose_work_has_ended_are_given_up_first()
     assert_eq!(tracker.in_flight(c).iter().map(|f| (f.stream, f.oldest.at)).collect::<Vec<_>>(), [(spins, 10)]);
     assert!(!tracker.context_entry(c).unwrap().has_orphans());
     assert!(tracker.streams.iter().count() < 100, "they do not pile up");
-    // Where none has ended, the oldest is no longer followed, and that is known.
+    // If none has ended, the tracker no longer follows the oldest, and knows that it does not.
     for n in 0..MOST_DESTROYED as u64 {
         destroyed_at(5000 + 10 * n, false);
     }
@@ -390,7 +390,7 @@ fn a_question_about_one_stream_looks_at_the_threads_that_launch_there() {
     assert_eq!(submitted(mine), 0, "that stream was not asked about");
     assert!(tracker.fold_of(mine));
     assert_eq!(submitted(mine), 1);
-    // Of a slot that has had the fast path, the next thread finds the caches filled.
+    // If a slot has had the fast path, its next thread finds the caches filled.
     tracker.end_thread(one.number, 200);
     let next = tracker.thread(tracker.begin_thread(102, 201).unwrap()).unwrap();
     assert_eq!(next.number, one.number);
