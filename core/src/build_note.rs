@@ -5,7 +5,7 @@
 
 pub const SECTION: &str = ".note.lazyguard";
 
-/// With its final zero, filled up to four bytes.
+/// The owner's name with its final zero, filled up to four bytes.
 pub const OWNER: [u8; 12] = *b"LazyGuard\0\0\0";
 
 /// The version of the headers by which the arguments of the driver's functions were checked.
@@ -47,7 +47,7 @@ pub struct Build {
     pub version: String,
     pub format: u32,
     pub cuda_headers: String,
-    /// With a plus where the files differed from it; `None` of a build that does not ship.
+    /// The commit, with a plus where the files differed from it; `None` of a build that does not ship.
     pub commit: Option<String>,
 }
 

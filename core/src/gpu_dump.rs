@@ -30,7 +30,7 @@ pub fn obstacle<'a>(mut variables: impl Iterator<Item = &'a str>, status: &str, 
     }
 }
 
-/// By its name: `NVIDIA A40-8Q`, `GRID A100-10C`, `NVIDIA A100-1-5C`.
+/// Whether a device is virtual, by its name: `NVIDIA A40-8Q`, `GRID A100-10C`, `NVIDIA A100-1-5C`.
 pub fn is_virtual(device: &str) -> bool {
     let profile = device.rsplit_once('-').map_or("", |(_, profile)| profile);
     let size = profile.strip_suffix(['A', 'B', 'C', 'Q']).unwrap_or_default();

@@ -33,7 +33,7 @@ const MOST_ENTRIES: usize = 64;
 
 /// The largest image that is searched for what prints, on the program's own call.
 pub const MOST_SEARCHED_BYTES: usize = 128 << 10;
-/// In the names `printf` and `vprintf`, by which kernels print.
+/// A part of the names `printf` and `vprintf`, by which kernels print.
 const PRINT: &[u8] = b"printf";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub enum Length {
     ToZero,
 }
 
-/// By an image's first bytes, [`Start::head_bytes`] or more; `None` where unknown, and of a reference.
+/// The length of an image by its first bytes, [`Start::head_bytes`] or more; `None` where unknown, and of a reference.
 pub fn length_of(head: &[u8]) -> Option<Length> {
     let number = |at, bytes| number(head, at, bytes);
     let start = Start::of(|n| head.get(n).copied().unwrap_or(0))?;
@@ -256,7 +256,7 @@ fn names_print(content: &[u8]) -> bool {
         if here == PRINT {
             return true;
         }
-        // Until the name would have the last byte of these in its place, or lie behind it.
+        // The search goes on where the name would have the last of these bytes in its place, or behind that byte.
         let last = here[PRINT.len() - 1];
         let nearest = PRINT.iter().rev().skip(1).position(|&byte| byte == last);
         end += nearest.map_or(PRINT.len(), |nearest| nearest + 1);

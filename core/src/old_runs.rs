@@ -47,7 +47,7 @@ pub struct Sight<'a> {
     pub entries: usize,
     pub now: SystemTime,
     pub exists: &'a dyn Fn(u32) -> bool,
-    /// Without following a link or waiting.
+    /// Opens a file without following a link or waiting.
     pub open: &'a dyn Fn(&Path) -> io::Result<File>,
     /// Whether another process holds a lock (flock(2)); `None` where the file system has no locks. Without locks asked for, it does.
     pub is_locked: &'a dyn Fn(&File) -> Option<bool>,
@@ -213,7 +213,7 @@ fn lives_in_run(root: &Path, folder: &Path, known: bool, since: SystemTime, sigh
     process_of(&name).is_some_and(|process| (sight.exists)(process)) || is_stamped() || is_locked()
 }
 
-/// By the name of a folder in a run: `rankR-PID`, with a dot and a number after an exec, or `run-PID`, with a number if that name was taken.
+/// The process of a folder in a run, by its name: `rankR-PID`, with a dot and a number after an exec, or `run-PID`, with a number if that was taken.
 pub fn process_of(name: &str) -> Option<u32> {
     let process = match name.strip_prefix("run-") {
         Some(rest) => rest.split('-').next(),

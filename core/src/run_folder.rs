@@ -91,7 +91,7 @@ pub mod file {
     pub const POINTS: &str = "points";
     /// Marks and identifies a run's folder; locked while the run lasts.
     pub const MARK: &str = "supervised.json";
-    /// In a private run's folder: its path was printed.
+    /// Marks a private run's folder whose path was printed.
     pub const KEPT: &str = "kept";
     /// Beside the folders of a job's processes: what they tell each other of a hang.
     pub const OF_A_JOB: &str = ".lazyguard-hang";

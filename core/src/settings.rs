@@ -260,7 +260,7 @@ impl Settings {
         threshold.saturating_mul(PATIENCE)
     }
 
-    /// From the environment's pairs; with a line for each unusable name or value.
+    /// Reads the settings from the environment's pairs; with a line for each unusable name or value.
     pub fn read<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> (Self, Vec<String>) {
         let mut settings = Self::default();
         let mut complaints = Vec::new();

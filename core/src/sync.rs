@@ -102,7 +102,7 @@ impl Turn {
     }
 }
 
-/// Also where a thread died with the lock: what a lock guards is valid after every statement.
+/// Takes a lock also where a thread died with it: the guarded data is valid after every statement.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -74,7 +74,7 @@ fn is_privileged(root: &Path) -> bool {
     capabilities(&status).is_some_and(|set| set & either != 0)
 }
 
-/// By their bits, as in `linux/capability.h`.
+/// The bits of capabilities, as in `linux/capability.h`.
 pub mod capability {
     pub const SETUID: u32 = 7;
     pub const SYS_ADMIN: u32 = 21;

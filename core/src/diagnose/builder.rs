@@ -1,4 +1,4 @@
-//! From a recording to a snapshot: what stood still when the process was last seen.
+//! Makes a snapshot of a recording: what stood still when the process was last seen.
 //!
 //! The tables say which streams have work outstanding and which calls are in progress. The records add the rest. The live process takes its
 //! snapshot from its own recording, so its verdict and the one from its files agree.

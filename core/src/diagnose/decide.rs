@@ -208,7 +208,7 @@ impl<'a> Decision<'a> {
     fn verdict(&self, finding: Finding<'a>) -> Verdict {
         let confidence = match (&finding.path.end, finding.code) {
             (_, Code::LG299) => Confidence::Possible,
-            // That a kernel of such a library does not end has hardly another cause.
+            // A kernel of such a library hardly has another cause not to end.
             (_, Code::LG208) => Confidence::Likely,
             _ if !finding.conclusive => Confidence::Possible,
             (End::Cycle(_), _) => Confidence::Certain,

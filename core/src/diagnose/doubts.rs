@@ -1,4 +1,4 @@
-//! Which of several paths to believe, where an operation may have ended without the guard knowing.
+//! Decides which of several paths to believe, where an operation may have ended without the guard knowing.
 
 use super::operation::OperationSeen;
 use super::path::{End, Path, Peers, Step};

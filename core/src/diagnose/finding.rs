@@ -247,7 +247,7 @@ impl<'a> Decision<'a> {
 }
 
 impl Snapshot {
-    /// That a collective cannot start, because the collective at the end of the path has stopped the launches of a hardware queue.
+    /// Says that a collective cannot start, because the collective at the end of the path has stopped the launches of a hardware queue.
     pub fn collective_behind_a_queue(&self) -> Option<String> {
         let paths = Paths::new(self);
         self.streams.iter().find_map(|stream| {

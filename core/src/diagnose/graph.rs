@@ -90,7 +90,7 @@ impl GraphSeen {
             }
         }
         let mut kernels: Vec<_> = self.parts.iter().filter_map(|part| part.function.as_deref()).collect();
-        // Which of them waits for peers is to be among those that are named.
+        // The kernel that waits for peers has to be among the named ones.
         order::sort_by_key(&mut kernels, |kernel| !waits_for_peers(kernel));
         let more = if kernels.len() > MOST_NAMED { ", ..." } else { "" };
         let names: Vec<_> = kernels.into_iter().take(MOST_NAMED).map(demangle).collect();

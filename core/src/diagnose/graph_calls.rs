@@ -1,4 +1,4 @@
-//! Which launch of a graph a call of a host function belongs to. The driver does not say: the calls seen use up the launches, oldest first.
+//! Finds the launch of a graph that a call of a host function belongs to. The driver does not say: the calls seen use up the launches, oldest first.
 //!
 //! Must not: count calls where records of launches or calls have been overwritten.
 

@@ -1,4 +1,4 @@
-//! Who waits for whom, one link each, from the blocked threads to what does not end: a finding's path as data. Only the command asks.
+//! Links each waiter to what it waits for, from the blocked threads to what does not end: a finding's path as data. Only the command asks.
 //!
 //! Must not: say anything that the sentences of [`super::messages`] do not say.
 

@@ -1,4 +1,4 @@
-//! From a snapshot to verdicts.
+//! Makes verdicts of a snapshot.
 //!
 //! [`Snapshot`] is plain data, made of a recording by [`SnapshotBuilder`] (the live process reads its own, the command the file), or read
 //! from `hang.json`. [`diagnose`] is a pure function of it, so the watchdog and the tool

@@ -106,7 +106,7 @@ impl<'a> Decision<'a> {
         self.unseen(call).filter(|_| call.call.class().is_some_and(waits))
     }
 
-    /// Without the stream on which nothing is outstanding but what the call is to submit itself.
+    /// The needs without the stream on which nothing is outstanding but what the call is to submit itself.
     fn needs_but_its_own(&self, call: &BlockedCall) -> impl Iterator<Item = (u32, Nanos)> + '_ {
         let own = call.stream.as_ref().filter(|_| call.queries.is_none()).map(|stream| (stream.number, call.entered));
         let is_own = move |stream: u32| own == self.snapshot.stream(stream).map(|busy| (stream, busy.since()));

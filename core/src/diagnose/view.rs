@@ -18,7 +18,7 @@ const MOST_WAITS_IN_ALL: usize = 4096;
 const MOST_FILLS: usize = 16;
 const MOST_BEHIND: usize = 256;
 
-/// As a record means it whose call returned then; the handle, if it has no name.
+/// The name of the function that had the number when a record's call returned; its handle, if it has no name.
 fn function_name(texts: &StringTable, number: u32, returned: Nanos) -> Option<String> {
     let function = texts.function(number, returned).filter(|_| number != 0)?;
     Some(function.name.map_or_else(|| format!("function {:#x}", function.handle), str::to_owned))
@@ -157,7 +157,7 @@ impl<S: Source> View<'_, S> {
         Some(GraphSeen::of(handle, contents, |number| function_name(texts, number, record.meant_at())))
     }
 
-    /// Which launch of its function on its stream; `before` counts earlier outstanding ones.
+    /// Finds which launch of its function on its stream it is; `before` counts earlier outstanding ones.
     fn launches(&self, record: &Record, before: &mut u64) -> Option<Launches> {
         if record.entry_point.class() != Class::Launch || !self.builder.from_the_beginning {
             return None;
@@ -169,7 +169,7 @@ impl<S: Source> View<'_, S> {
         (number <= counted.all).then_some(Launches { number, of: counted.all })
     }
 
-    /// Without its operations, which the snapshot's list of streams has.
+    /// The stream without its operations, which the snapshot's list of streams has.
     fn front(&self, number: u32) -> Option<BusyStream> {
         Some(BusyStream { operations: Vec::new(), ..self.busy_stream(number)? })
     }
@@ -289,7 +289,7 @@ impl<S: Source> View<'_, S> {
 
     pub fn waits(&self) -> Vec<WaitSeen> {
         let SnapshotBuilder { busy, writes, fills, held, .. } = self.builder;
-        // By the eight bytes in which they are: no wait compares more.
+        // The writes by the eight bytes in which they are: no wait compares more.
         let mut near: HashMap<u64, Vec<(ValueWrite, Submitter)>> = HashMap::default();
         writes.iter().for_each(|w| near.entry(w.0.address >> 3).or_default().push(*w));
         let not_done = |stream: u32, at: Nanos| busy.get(&stream).is_some_and(|s| s.since() <= at);

@@ -1,4 +1,4 @@
-//! From threads to places: the threads of a device, counted by kernel and by where they stand. A *point* is one instruction; points of the same
+//! Makes places of threads: the threads of a device are counted by kernel and by where they stand. A *point* is one instruction; points of the same
 //! line and meaning are one place.
 //!
 //! No field of a core says that a thread waits at a barrier of its block, and a warp goes on behind the barrier until it needs something that takes
@@ -77,7 +77,7 @@ pub(super) struct Fold {
 }
 
 impl Fold {
-    /// Nothing yet, of a device of this compute capability.
+    /// An empty fold, for a device of this compute capability.
     pub fn new(major: u32) -> Self {
         Self { major, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Who would end a wait: the arrivals at an mbarrier in the kernel's code, and what the block's other warps do.
+//! Finds who would end a wait: the arrivals at an mbarrier in the kernel's code, and what the block's other warps do.
 //!
 //! Must not: take an arrival for one at this mbarrier that the code does not show to be.
 
@@ -23,7 +23,7 @@ pub(super) fn find(
     cluster: &[Block<'_>],
     wait: &mut GpuWait,
 ) {
-    // Anybody may write to memory.
+    // Any thread may write to memory.
     if matches!(wait.wait, WaitFor::Memory | WaitFor::SharedMemory) {
         return;
     }

@@ -55,7 +55,7 @@ const LANES: Table = Table(0x8000_000f, "threads", 48);
 const MODULES: Table = Table(0x8000_0010, "modules", 8);
 const METADATA: Table = Table(0x8000_0016, "the core itself", 32);
 
-/// Or why a file is not read as a GPU core dump, in words that go on from its name.
+/// The error: why a file is not read as a GPU core dump, in words that go on from its name.
 type Read<T> = Result<T, String>;
 
 fn refused<T>(why: impl Into<String>) -> Read<T> {
@@ -187,7 +187,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         self.index.get(&(table.0, link, u32::try_from(info).ok()?)).copied()
     }
 
-    /// That table with at most so many of its entries; none where there is no such table.
+    /// The index of that table, and so many of its entries at most; none where there is no such table.
     fn entries_of(&mut self, table: Table, link: u32, info: usize, most: usize) -> Read<(u32, Vec<Row<'data>>)> {
         match self.belonging(table, link, info) {
             Some(at) => Ok((at, self.entries(table, at)?.take(most).collect())),

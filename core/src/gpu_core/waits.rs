@@ -1,9 +1,9 @@
-//! Who waits for whom inside a kernel, from where its warps stand, their registers, and shared memory.
+//! Finds who waits for whom inside a kernel, from where its warps stand, their registers, and shared memory.
 //!
-//! A warp waits where its next instruction needs what says that a barrier lets it go, and the barrier's state is that it does not. All else counts as
-//! running, also what is not understood. A block, or a cluster of blocks, is *stuck* where each of its warps waits or has ended: only they can end
-//! each other's waits, for the bytes of bulk copies that were on their way have come when a core is written. A warp that reads memory again and again
-//! can be let go by anybody: such blocks are reported only where no block of the kernel runs, and are not called stuck.
+//! A warp waits where its next instruction needs a barrier to let it go, and the barrier's state shows that it does not. All else counts as running,
+//! also code that is not understood. A block, or a cluster of blocks, is *stuck* where each of its warps waits or has ended: only they can end
+//! each other's waits, for the bytes of bulk copies have come when a core is written. A warp that reads memory again and again waits for a write.
+//! Any thread may write that memory: such blocks are reported only where no block of the kernel runs, and are not called stuck.
 //!
 //! Must not: report a wait of a block in which, or for which, anything may run.
 

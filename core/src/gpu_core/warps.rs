@@ -47,7 +47,7 @@ pub(super) struct WarpSeen {
 pub(super) struct Warps {
     pub blocks: Vec<BlockSeen>,
     count: usize,
-    /// Not all of them are here: who is missing cannot be said.
+    /// Warps were left out, so the missing ones of a barrier are unknown.
     pub incomplete: bool,
 }
 

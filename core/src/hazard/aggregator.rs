@@ -1,4 +1,4 @@
-//! From occurrences to hazards: equal occurrences are counted, and reported once.
+//! Makes hazards of occurrences: equal occurrences are counted, and reported once.
 //!
 //! The live process records the first, second, fourth, eighth ... occurrence of each hazard, with the count so far: a hazard in a loop
 //! overwrites no other record, and the same fold over the records gives lower bounds.
@@ -53,7 +53,7 @@ struct Group {
 #[derive(Clone, Default)]
 pub struct Aggregator {
     groups: HashMap<Same, Group>,
-    /// By code, those prevented apart; also those without a group.
+    /// The occurrences by code, prevented ones apart; also those without a group.
     counts: BTreeMap<(bool, Code), u64>,
     pub overflow: u64,
 }
@@ -122,7 +122,7 @@ impl Aggregator {
         of.map(|((_, code), count)| (*code, *count)).collect()
     }
 
-    /// By when they arose first. `at_least`: more may have happened.
+    /// The hazards in the order in which they arose first. `at_least`: more may have happened.
     pub fn hazards(&self, at_least: bool) -> Vec<Hazard> {
         let mut found: BTreeMap<String, Hazard> = BTreeMap::new();
         let mut groups: Vec<_> = self.groups.iter().collect();

@@ -6,10 +6,10 @@ use crate::replay::{more_than_a_queue_holds, queue_may_be_full};
 use crate::state::InFlight;
 use crate::Nanos;
 
-/// From how long on an operation in flight may not end soon; ordinary kernels end well within.
+/// An operation in flight for this long may not end soon; ordinary kernels end well within.
 pub const LONG_IN_FLIGHT_NANOS: Nanos = 100_000_000;
 
-/// From how long on a call that should return at once has blocked the host: submitting takes microseconds.
+/// A call that should return at once has blocked the host if it took so long: submitting takes microseconds.
 pub const BLOCKED_NANOS: Nanos = 1_000_000;
 
 /// Bytes of local memory a thread that every context has at first, by the default limit of a stack.
@@ -61,7 +61,7 @@ impl WaitsFor {
     }
 }
 
-/// By the time of the newest submission: the oldest operation may have ended.
+/// Goes by the time of the newest submission: the oldest operation may have ended.
 pub fn long_in_flight(newest_submitted: Nanos, now: Nanos) -> bool {
     newest_submitted != 0 && now.saturating_sub(newest_submitted) >= LONG_IN_FLIGHT_NANOS
 }

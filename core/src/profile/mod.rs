@@ -25,7 +25,7 @@ use std::{fmt, io};
 
 pub const PART: &str = ".profile";
 
-/// By a file's name. A hidden one is still being written.
+/// Whether a file is a part, by its name. A hidden one is still being written.
 pub fn is_part(name: &str) -> bool {
     name.ends_with(PART) && !name.starts_with('.')
 }
@@ -238,7 +238,7 @@ impl Profile {
         all.into_iter().map(|(_, id)| id).collect()
     }
 
-    /// Without days to come, as a wrong clock leaves them.
+    /// Cuts off days to come, as a wrong clock leaves them.
     pub fn ends_on(&mut self, today: u32) {
         self.days_mut().for_each(|day| *day = today.min(*day));
     }
@@ -249,7 +249,7 @@ impl Profile {
         self.images.values_mut().map(|image| &mut image.day).chain(of_libraries).chain(of_seen)
     }
 
-    /// As a part of limited size; what was used longest ago is left out.
+    /// The text of a part of limited size, without the entries that were used longest ago.
     pub fn text_within(&self, most_bytes: usize) -> String {
         let mut left = self.clone();
         loop {

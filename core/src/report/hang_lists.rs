@@ -56,7 +56,7 @@ impl HangReport {
         })
     }
 
-    /// With handle and kind where the list of busy streams does not have it.
+    /// Names a stream, with handle and kind where the list of busy streams does not have it.
     fn stream(&self, stream: &StreamRef) -> String {
         let mut listed = self.snapshot.streams.iter().take(MOST_STREAMS).map(|busy| busy.stream.number);
         listed.find(|number| *number == stream.number).map_or_else(|| in_full(stream), |_| stream.to_string())

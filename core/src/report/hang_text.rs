@@ -18,7 +18,7 @@ const MOST_PLACES: usize = 4;
 pub struct Newest {
     /// When the same calls were last seen in progress.
     pub at: Nanos,
-    /// Else the process was last seen then.
+    /// Whether `at` is now; else the process was last seen then.
     pub is_now: bool,
 }
 
@@ -27,7 +27,7 @@ impl HangReport {
         Block::marked(self.head(None).into_iter().chain(self.evidence()))
     }
 
-    /// For all ranks of a job: which process, the wait, the fix, and where the report is.
+    /// The report for all ranks of a job: which process, the wait, the fix, and where the report is.
     pub fn in_short(&self) -> Block {
         Block::marked(self.head(None).into_iter().take(MOST_SHORT).chain(self.details()))
     }

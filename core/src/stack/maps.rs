@@ -34,7 +34,7 @@ pub fn own_maps() -> String {
     String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// As much as the kernel gives at once. A program lies below its libraries, unless a loader was started to load it.
+/// The beginning of the process's maps, as the kernel gives it at once. A program lies below its libraries, unless a loader was started to load it.
 pub fn first_of_own_maps() -> String {
     let mut text = vec![0; 4096];
     let read = std::fs::File::open("/proc/self/maps").and_then(|mut maps| maps.read(&mut text)).unwrap_or(0);

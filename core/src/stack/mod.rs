@@ -21,7 +21,7 @@ pub use unwind::{above_frame_pointer, caller_by, FileTables, Registers};
 pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 
 pub trait Memory {
-    /// From an address on; returns how many bytes there were.
+    /// Reads from an address on; returns how many bytes there were.
     fn read(&self, address: u64, into: &mut [u8]) -> usize;
 
     fn array<const N: usize>(&self, address: u64) -> Option<[u8; N]>
@@ -55,7 +55,7 @@ pub trait Memory {
     }
 }
 
-/// For what would otherwise be compiled for each kind of memory.
+/// Spares one compiled copy for each kind of memory.
 impl Memory for &dyn Memory {
     fn read(&self, address: u64, into: &mut [u8]) -> usize {
         (**self).read(address, into)

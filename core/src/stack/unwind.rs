@@ -118,7 +118,7 @@ fn caller_in_memory(memory: &dyn Memory, image: &Image, now: &Registers) -> Opti
     Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
-/// By the tables whose index lies at `index`.
+/// The caller, by the tables whose index lies at `index`.
 pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
     let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
     caller(memory, &image, now).known()

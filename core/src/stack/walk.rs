@@ -9,7 +9,7 @@ use super::Memory;
 
 pub const MOST_FRAMES: usize = 64;
 
-/// From the innermost frame that does not change.
+/// A stack from the innermost frame that does not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stack {
     pub address: u64,
@@ -37,7 +37,7 @@ pub struct Walked {
     pub is_whole: bool,
 }
 
-/// At most so many frames, of a stack that ends at `end`.
+/// Walks at most `most` frames of a stack that ends at `end`.
 pub fn walk_from<'a>(
     memory: &impl Memory,
     modules: &[Module],

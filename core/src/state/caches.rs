@@ -55,7 +55,7 @@ pub(super) struct Launches {
     level: AtomicUsize,
     /// How often an entry of the newest epoch was in the way of another one in the newest table.
     pushed_out: AtomicUsize,
-    /// For a launch that finds no room in the largest table.
+    /// The entry for a launch that finds no room in the largest table.
     spare: CachedLaunch,
 }
 

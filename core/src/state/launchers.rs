@@ -1,4 +1,4 @@
-//! Which threads may have launches that are not folded, of all streams and of one, so that a fold looks at no others.
+//! Knows which threads may have unfolded launches, on any stream and on one, so that a fold looks at no others.
 //!
 //! Protocol. A thread adds itself before its first fast launch on a stream, and stays: the slot's next thread finds the caches filled. All accesses
 //! are relaxed. A question that is ordered behind a launch sees what the launch's thread has stored before; for the gate, the two sequentially

@@ -99,7 +99,7 @@ pub struct LaneUse {
 }
 
 impl LaneUse {
-    /// By the words of the lane in a header.
+    /// Takes the words of the lane in a header.
     pub(super) fn of(lane: super::Lane, word: impl Fn(usize) -> u64) -> Self {
         use super::layout::lane as place;
         let segments = word(place::SEGMENTS);

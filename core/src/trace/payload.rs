@@ -25,7 +25,7 @@ pub enum Payload {
     Owner(u64),
     Graph(u64),
     HostFunction(u64),
-    /// With the time at which the call that submitted it was entered.
+    /// `submitted`: when the call that submitted it was entered.
     HostCall {
         function: u64,
         submitted: u64,

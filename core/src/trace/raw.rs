@@ -44,7 +44,7 @@ pub struct HazardNumbers {
     pub other_entry_point: u16,
     pub marks: u16,
     pub class: u8,
-    /// From the other operation's submission to the record, plus 1; 0 where unknown.
+    /// The time from the other operation's submission to the record, plus 1; 0 where unknown.
     pub distance: u64,
     pub other_stream: u32,
     /// The other operation's function; or the thread of the earlier of two calls.
@@ -81,7 +81,7 @@ pub struct Communication {
     pub count: u64,
     pub data_type: u16,
     pub operator: Option<u16>,
-    /// Or the peer of a send or receive.
+    /// The root, or the peer of a send or receive.
     pub root: Option<u16>,
 }
 
@@ -91,7 +91,7 @@ const NO_SUCH: u32 = 0xffff;
 /// The bit of a fill whose word is known: the first one of the third short number.
 const WORD_IS_KNOWN_AT: u32 = 32;
 
-/// That fits into the three short numbers together.
+/// The largest number that fits into the three short numbers together.
 pub(super) const LARGEST: u64 = (1 << 48) - 1;
 
 /// The first has `first_bits` bits, the others 16.
@@ -109,7 +109,7 @@ const fn capped(number: u64, largest: u64) -> u64 {
 }
 
 impl RawPayload {
-    /// And whether a number did not fit and was cut.
+    /// Returns also whether a number did not fit and was cut.
     #[inline(always)]
     pub const fn launch(grid: [u32; 3], block: [u32; 3], shared_bytes: u32) -> (Self, bool) {
         if Self::launch_fits(grid, block) {
@@ -134,7 +134,7 @@ impl RawPayload {
         Self { three: (driver_flags & 0xffff) as u64, extent: value, detail: address }
     }
 
-    /// With how many bytes a call is about, or which value was seen there.
+    /// `bytes`: how many the call is about, or the value that was seen there.
     pub const fn memory(address: u64, bytes: u64) -> Self {
         Self { three: 0, extent: bytes, detail: address }
     }
@@ -153,7 +153,7 @@ impl RawPayload {
         Self { three: 0, extent: 0, detail: handle }
     }
 
-    /// With no handle yet.
+    /// The image has no handle yet.
     pub const fn image(image: Image) -> Self {
         Self { three: image.0, extent: 0, detail: 0 }
     }

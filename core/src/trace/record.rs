@@ -11,9 +11,9 @@ pub const WORDS: usize = record::WORDS;
 #[repr(u8)]
 pub enum Kind {
     Call = 0,
-    /// And it loaded a function on first use.
+    /// A call that loaded a function on first use.
     ColdFunction = 1,
-    /// And it brought a module or library into the context.
+    /// A call that brought a module or library into the context.
     ColdModule = 2,
     Hazard = 3,
     Preload = 4,
@@ -73,7 +73,7 @@ pub const fn subject_of(stream: u32, function: u32) -> u64 {
     stream as u64 | (function as u64) << 32
 }
 
-/// In the word of a record's origin: the path's first bit.
+/// The first bit of the path, in the word of a record's origin.
 const PATH_AT: u32 = 48;
 
 /// The word of a record's origin: an address, of which a program's have 48 bits, and a path.
@@ -101,9 +101,9 @@ pub struct Record {
     pub stream: u32,
     pub function: u32,
     pub context: u16,
-    /// Or 0; with a path the frame outside the path's.
+    /// The return address, or 0; with a path, that of the frame outside the path's.
     pub caller: u64,
-    /// Or 0: the texts have its frames.
+    /// The number of the path whose frames the texts have, or 0.
     pub path: u16,
     /// By kind and call: see [`Record::payload`].
     pub raw: RawPayload,
@@ -145,7 +145,7 @@ impl Record {
         ]
     }
 
-    /// Without [`flag::FOLDED_LATER`]; `None` where the entry point or the kind is unknown.
+    /// Clears [`flag::FOLDED_LATER`]; `None` where the entry point or the kind is unknown.
     pub fn from_words(words: &[u64; WORDS]) -> Option<Self> {
         let [head, entered, returned, subject, place, extent, from, detail] = *words;
         let (caller, path) = address_and_path(from);

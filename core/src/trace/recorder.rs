@@ -21,7 +21,7 @@ pub struct Recorder<'a> {
 }
 
 impl<'a> Recorder<'a> {
-    /// In words that are zero; `None` if there are too few.
+    /// Makes a recording in words that are zero; `None` if there are too few.
     pub fn new(words: &'a [AtomicU64], shape: Shape, facts: &ProcessFacts) -> Option<Self> {
         let words = words.get(..shape.words())?;
         let open = shape.segments.map(AtomicUsize::new);
@@ -90,7 +90,7 @@ impl<'a> Recorder<'a> {
         Some(recorder)
     }
 
-    /// By lane: the words of segments that may not be taken yet.
+    /// The words of each lane's segments that may not be taken yet.
     pub fn closed(&self) -> [Range<usize>; LANES] {
         Lane::ALL.map(|which| {
             let (begin, count) = self.segments_of(which);

@@ -98,12 +98,12 @@ impl<'a> SegmentWriter<'a> {
         Self { cursor, numbers: OwnU64::new(0), previous: AtomicUsize::new(0) }
     }
 
-    /// For the lane of work.
+    /// The writer of a thread in the lane of work.
     pub fn of_thread(entry: &'a [AtomicU64; layout::thread::WORDS], index: u32) -> Self {
         Self::with(CursorWord::OfThread(&entry[layout::thread::CURSOR], index))
     }
 
-    /// For another thread, whose records are numbered from 0.
+    /// Begins for another thread, whose records are numbered from 0.
     pub fn restart(&self) {
         self.numbers.store(0, Ordering::Relaxed);
         self.word().store(0, Ordering::Relaxed);

@@ -13,7 +13,7 @@ const TRIES: usize = 3;
 
 enum Found {
     Nothing,
-    /// With a time of return the call is over: that comes before the length.
+    /// The call is over if it has a time of return: the thread stores that before the length.
     Call([u64; WORDS]),
     Nonsense(&'static str),
 }

@@ -80,7 +80,7 @@ impl Header {
         Ok(Self { facts, threads, contexts, streams, communicators, strings, segments, lanes, length })
     }
 
-    /// As far as they lie inside the file.
+    /// The first segment of a lane and their number, as far as they lie inside the file.
     pub(super) fn segments_of(&self, lane: Lane) -> (u64, u64) {
         let LaneUse { first, segments, .. } = self.lanes[lane as usize];
         (first.into(), u64::from(segments).min(self.segments.area.count.saturating_sub(first.into())))
@@ -117,7 +117,7 @@ fn never_begun(head: &[u8], length: u64) -> bool {
     at(header::MAGIC) == 0 && (head.iter().all(|&byte| byte == 0) || head.len() == HEADER_BYTES && is_header)
 }
 
-/// At least so many bytes of the file are missing.
+/// How many bytes of the file are missing at least.
 pub(super) fn missing(facts: &ProcessFacts, length: u64) -> u64 {
     facts.file_bytes.max(HEADER_BYTES as u64).saturating_sub(length)
 }

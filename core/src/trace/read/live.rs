@@ -19,7 +19,7 @@ impl<S: Source> LiveRecording<S> {
         Ok(Self { recording: Recording::tables_of(source)?, lanes: Default::default() })
     }
 
-    /// As they were at the last [`Self::refresh`].
+    /// The tables as they were at the last [`Self::refresh`].
     pub fn tables(&self) -> &Recording<S> {
         &self.recording
     }
@@ -71,7 +71,7 @@ fn look<S: Source>(source: &S, header: &Header, index: usize) -> Option<Look> {
     })
 }
 
-/// From this record on; `None` where another thread has taken the segment.
+/// The records from this one on; `None` where another thread has taken the segment.
 fn records_from<S: Source>(source: &S, header: &Header, look: &Look, from: u32) -> Option<Vec<[u64; WORDS]>> {
     let offset = header.segments.area.place(look.index as u64);
     let mut bytes = vec![0; usize::try_from(u64::from(look.length - from) * RECORD_BYTES).ok()?];

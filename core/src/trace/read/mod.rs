@@ -51,7 +51,7 @@ impl<S: Source> Recording<S> {
         Ok(recording)
     }
 
-    /// Without segments, such a recording has no records.
+    /// Reads the tables alone: without segments such a recording has no records.
     fn tables_of(source: S) -> Result<Self, Unreadable> {
         let mut defects = Defects::default();
         let mut recording = Self {
@@ -128,7 +128,7 @@ impl<S: Source> Recording<S> {
         &self.streams
     }
 
-    /// By its launcher; else in its largest communicator, where it has one rank there.
+    /// The rank that the launcher set; else the rank in the largest communicator, where the process has one rank there.
     pub fn rank(&self) -> String {
         let given = &self.header.facts.rank;
         let known = || self.communicators.iter().filter_map(|one| one.rank).filter(|(_, size)| *size > 1);
@@ -151,7 +151,7 @@ impl<S: Source> Recording<S> {
         self.header.lanes
     }
 
-    /// In the order in which their calls were entered; those of one moment by thread, lane and number.
+    /// The records in the order in which their calls were entered; those of one moment by thread, lane and number.
     pub fn records(&self) -> Records<'_, S> {
         Records::new(&self.source, &self.header, &self.index)
     }

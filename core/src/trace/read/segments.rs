@@ -22,7 +22,7 @@ pub(super) struct Indexed {
     pub begins: Nanos,
 }
 
-/// By the time of the first record.
+/// The segments by the time of their first record.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub segments: Vec<Indexed>,

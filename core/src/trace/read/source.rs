@@ -140,7 +140,7 @@ pub(super) fn fill<S: Source>(source: &S, offset: u64, buffer: &mut [u8]) -> io:
     Ok(done)
 }
 
-/// As [`fill`], but what cannot be read is a defect.
+/// Reads as [`fill`] does, and notes unreadable bytes as a defect.
 pub(super) fn read(source: &impl Source, offset: u64, buffer: &mut [u8], defects: &mut Defects) -> usize {
     fill(source, offset, buffer).unwrap_or_else(|error| {
         defects.note(offset, || format!("{} bytes cannot be read: {error}", buffer.len()));

@@ -69,12 +69,12 @@ pub(crate) struct FunctionText {
 }
 
 impl StringTable {
-    /// As a record means the number whose call returned then; the end of time for a call in progress.
+    /// The function that had the number when a record's call returned: at `at`, which is the end of time for a call in progress.
     pub fn function(&self, number: u32, at: Nanos) -> Option<FunctionSeen<'_>> {
         self.functions.newest(number, at).map(|function| self.named(function))
     }
 
-    /// By function: its module or library.
+    /// The module or library of each function.
     pub fn owners(&self) -> HashMap<u32, u64> {
         self.functions().map(|(number, _, function)| (number, function.owner)).collect()
     }
@@ -84,7 +84,7 @@ impl StringTable {
         self.functions.entries.iter().map(|(number, at, function)| (*number, *at, self.named(function)))
     }
 
-    /// As a record means the number whose call returned then.
+    /// The stream that had the number when a record's call returned: at `at`.
     pub fn stream(&self, number: u32, at: Nanos) -> Option<StreamText> {
         self.streams.newest(number, at).copied()
     }
@@ -94,7 +94,7 @@ impl StringTable {
         self.streams.entries.iter().copied()
     }
 
-    /// As a record means the number whose call returned then.
+    /// The name of the communicator that had the number when a record's call returned: at `at`.
     pub fn communicator(&self, number: u32, at: Nanos) -> Option<&str> {
         self.communicators.newest(number, at).map(AsRef::as_ref)
     }
@@ -248,7 +248,7 @@ fn graph_part(words: &[u8]) -> GraphPart {
     }
 }
 
-/// By number or handle, several of each, each from a time on.
+/// Entries by number or handle, several of each, each from a time on.
 #[derive(Debug)]
 pub(crate) struct Timed<T, K = u32> {
     pub(crate) entries: Vec<(K, Nanos, T)>,
