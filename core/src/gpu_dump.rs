@@ -51,7 +51,7 @@ pub fn is_whole(head: &[u8], size: u64) -> bool {
     head.starts_with(b"\x7fELF\x02") && end().is_some_and(|end| end <= size)
 }
 
-/// As many bytes as [`is_whole`] looks at.
+/// The bytes that [`is_whole`] looks at.
 pub const HEAD: usize = 64;
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub mod file {
     pub const MARK: &str = "supervised.json";
     /// Marks a private run's folder whose path was printed.
     pub const KEPT: &str = "kept";
-    /// Beside the folders of a job's processes: what they tell each other of a hang.
+    /// The file beside the folders of a job's processes, by which they report hangs to each other.
     pub const OF_A_JOB: &str = ".lazyguard-hang";
     /// The same for a reported cause.
     pub const REPORTED: &str = ".lazyguard-reported";

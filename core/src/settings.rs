@@ -118,7 +118,7 @@ pub const RANKS: [&str; 5] = ["RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "P
 
 pub fn rank(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
     let told = RANKS.iter().filter_map(|name| variable(name));
-    // It becomes a part of a folder's name.
+    // The rank becomes a part of a folder's name.
     told.map(|rank| rank.trim().replace('/', "_")).find(|rank| !rank.is_empty())
 }
 
@@ -277,7 +277,7 @@ impl Settings {
                 continue;
             };
             if value.contains(char::REPLACEMENT_CHARACTER) {
-                // Stands for bytes that are no text. A folder with them would be another one.
+                // That character stands for bytes that are no text. A folder with it in its name would be another one.
                 complaints.push(format!("{name}={value:?} is not usable (it is not UTF-8); using {}", setting.default));
                 continue;
             }

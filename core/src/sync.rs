@@ -33,7 +33,7 @@ pub(crate) enum Patience {
 }
 
 impl Patience {
-    /// Looks before the thread yields, and while it does.
+    /// How often the thread looks before it yields, and how often while it yields.
     const fn looks(self) -> (u32, u32) {
         match self {
             // To the model checker, waiting once is as good as waiting often.
@@ -79,7 +79,7 @@ impl Turn {
             match self.0.compare_exchange(0, own.into(), Ordering::Acquire, Ordering::Relaxed) {
                 Ok(_) => return true,
                 Err(taken) if taken as u32 == own && own != NO_NUMBER => return false,
-                // Another thread has waited as long in vain: the program does not pay at each call.
+                // Another thread has waited as long without success: the program does not pay at each call.
                 Err(taken) if taken & patience.marks() == patience.marks() => return false,
                 Err(taken) if look == spins + yields => {
                     // Relaxed: the mark says nothing about what the turn guards.

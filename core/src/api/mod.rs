@@ -111,7 +111,7 @@ impl EntryPoint {
     }
 
     pub const fn info(self) -> &'static EntryPointInfo {
-        // None is beyond the table; as it is said here, the look-up cannot panic where nothing may.
+        // No index is beyond the table. The comparison keeps a panic out of the look-up.
         &ENTRY_POINTS[if self.index() < ENTRY_POINTS.len() { self.index() } else { 0 }]
     }
 

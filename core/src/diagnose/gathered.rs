@@ -120,7 +120,7 @@ pub(super) struct Fill {
     pub stream: u32,
     pub address: u64,
     pub bytes: u64,
-    /// Which it repeats, if that is known.
+    /// The word that it repeats, if that is known.
     pub word: Option<u32>,
     pub by: Submitter,
 }

@@ -71,7 +71,7 @@ impl GraphSeen {
         self.unseen > 0 || self.changed || self.parts.iter().any(|part| part.kind.takes_time())
     }
 
-    /// Named by the kernel that keeps it from ending, where only one may.
+    /// Names the graph by the kernel that keeps it from ending, where only one may.
     pub(super) fn name(&self) -> String {
         let mut takes_time = self.parts.iter().filter(|part| part.kind.takes_time());
         let only = takes_time.next().filter(|_| self.unseen == 0 && takes_time.next().is_none());

@@ -55,7 +55,7 @@ pub(super) enum End<'a> {
     /// More is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
     Unseen(Unseen<'a>),
-    /// Once the path has passed a wait, with the wait in the cycle.
+    /// With the wait in the cycle, once the path has passed a wait.
     Cycle(Option<Culprit>),
 }
 

@@ -4,7 +4,7 @@
 //! stays at the head of its queue, and launches of other streams behind it wait as well. The driver does not say which streams share a queue:
 //! where more streams are in use than there are queues, two streams *may*, and the verdict says so.
 //!
-//! Must not: take a stream for busy of which nothing is known.
+//! Must not: take a stream for busy without knowing that it is.
 
 use super::operation::{BusyStream, Extent, OperationSeen};
 use super::path::{End, Path, SharedQueue, Step};

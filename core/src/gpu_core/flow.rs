@@ -25,7 +25,7 @@ const NUMBER_IN_CLUSTER: u32 = 0x88;
 pub(super) struct Place {
     /// The constant part.
     pub base: u32,
-    /// Something else is added.
+    /// Whether a changing number is added.
     pub moves: bool,
 }
 

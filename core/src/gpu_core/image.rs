@@ -37,7 +37,7 @@ pub(super) struct Function<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Reads what an image has. One that is no cubin has nothing.
+    /// Reads the functions and tables of an image. An image that is no cubin has none.
     pub fn new(data: &'a [u8]) -> Self {
         let mut image = Self { functions: Vec::new(), table: &[], names: &[] };
         let Ok(header) = Header::parse(data) else { return image };
@@ -53,7 +53,7 @@ impl<'a> Image<'a> {
             let functions = functions.filter_map(|symbol| {
                 let section = sections.section(object::SectionIndex(usize::from(symbol.st_shndx(ENDIAN).0))).ok()?;
                 let (start, length) = (section.sh_addr(ENDIAN), section.sh_size(ENDIAN));
-                // One that was not loaded has no address.
+                // A function that was not loaded has no address.
                 if start == 0 {
                     return None;
                 }
@@ -114,7 +114,7 @@ impl Function<'_> {
                 _ => {}
             }
         }
-        // One that does not defer holds its warp itself.
+        // A barrier that does not defer holds its warp itself.
         (self.instruction(address, major) == Instruction::Barrier { defers: false }).then_some(address)
     }
 

@@ -179,6 +179,6 @@ fn block_barrier(flow: &Flow, at: usize) -> Option<Site> {
             None => {}
         }
     }
-    // One that does not defer holds its warp itself.
+    // A barrier that does not defer holds its warp itself.
     site(at).filter(|_| words[at].bits(80, 1) == 0)
 }

@@ -95,7 +95,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
         let mut decided: Option<Found> = None;
         for &(point, lane) in &warp.at {
             let found = match self.site(point) {
-                // Its other lanes decide.
+                // The warp's other lanes decide.
                 Site::Lanes => continue,
                 site => self.evaluate(site, block, warp.entry, lane, memory),
             };
@@ -105,7 +105,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
                 Wait::Memory { .. } => State::Spins(wait, line),
                 _ => State::Waits(wait, line),
             };
-            // One that spins decides over one that waits: it may be let go.
+            // A spinning lane decides over a waiting one: it may be let go.
             if !matches!(decided, Some((State::Spins(..), ..))) {
                 decided = Some((state, point, read));
             }

@@ -64,7 +64,7 @@ impl Finder<'_, '_, '_> {
                 }
             }
         }
-        // First what explains the rest, and of that the most blocks.
+        // Waits that explain the others come first, and among them those of the most blocks.
         waits.sort_by_key(|wait| (wait.wait != WaitFor::Memory, !wait.stuck, u64::MAX - wait.blocks, wait.wait));
         waits
     }

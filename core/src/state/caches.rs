@@ -170,7 +170,7 @@ impl Cache {
         self.put_line(key, epoch, is_meant, context, number, u32::MAX);
     }
 
-    /// Remembers what a line holds, in place of the line that is meant, of one of a former epoch, or of another one.
+    /// Remembers what a line holds, in the line with that content, in one of a former epoch, or in place of another one.
     pub fn put_line(
         &self,
         key: u64,

@@ -188,7 +188,7 @@ impl Function {
 
     /// Whether it has not been introduced to the recording yet; from now on it has.
     pub(super) fn introduce(&self) -> bool {
-        // Looked at first: of all the uses of a function, one is the first.
+        // A load before the exchange: only one use of a function is its first.
         !self.introduced.load(Ordering::Relaxed) && !self.introduced.swap(true, Ordering::Relaxed)
     }
 
@@ -227,7 +227,7 @@ impl Function {
     /// It is launched in a context. Returns whether that is the first launch there.
     pub fn set_launched_in(&self, context: u32) -> bool {
         let bit = bit(context);
-        // Looked at first: of all launches, one is the first.
+        // A load before the exchange: only one launch is the first.
         bit != 0
             && self.launched_in.load(Ordering::Relaxed) & bit == 0
             && self.launched_in.fetch_or(bit, Ordering::Relaxed) & bit == 0

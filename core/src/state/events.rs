@@ -1,4 +1,4 @@
-//! Events, and what executable graphs do.
+//! Events, and the contents of executable graphs.
 
 use super::event::Event;
 use super::event::Recorded;

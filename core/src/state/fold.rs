@@ -38,8 +38,8 @@ fn entry_of(recorder: &Recorder<'static>, submission: &Submission) -> Option<(St
 }
 
 impl ThreadSlot {
-    /// Folds what the slot's thread has launched since; for that thread, outside of a launch. If another thread keeps the turn, it is folded
-    /// later, as what other threads have launched.
+    /// Folds the launches that the slot's thread has made since; for that thread, outside of a launch. If another thread keeps the turn, a later fold
+    /// brings them in, as it does those of other threads.
     pub fn fold_launches(&self) {
         if self.has_unfolded() {
             self.folding.take(self.number, Patience::Short, || self.fold_current());
@@ -52,7 +52,7 @@ impl ThreadSlot {
     }
 
     fn has_unfolded(&self) -> bool {
-        // Acquire: partner of the Release in `fold_current`. Whoever finds a launch folded finds its stream's entry as the fold has left it.
+        // Acquire: partner of the Release in `fold_current`. A thread that finds a launch folded finds its stream's entry as the fold has left it.
         self.current().is_some_and(|now| now.length != now.words[segment::FOLDED].load(Ordering::Acquire))
     }
 

@@ -75,7 +75,7 @@ impl FastSubmission {
         Record::from_words(&std::array::from_fn(|word| self.place[word].load(Ordering::Relaxed)))
     }
 
-    /// Between the halves, once the gate has let the launch through.
+    /// Counts the call between the halves, once the gate has let it through.
     #[inline(always)]
     pub fn submit(self, is_launch: bool) {
         self.one_more::<{ place::CALLS }>();
@@ -181,7 +181,7 @@ impl ThreadSlot {
         if is_counted && self.recorder.have_entries(known.number, known.context) {
             let uses_left = if known.default_stream { DEFAULT_STREAM_USES } else { u32::MAX };
             let Some(caches) = self.caches() else { return };
-            // Before the first one: see `launchers`.
+            // Before the first fast launch: see `launchers`.
             self.launchers.add(self.number, known.number);
             caches.launch_streams.put_line(known.stream, epoch, |_| true, known.context, known.number, uses_left);
         }
@@ -206,7 +206,7 @@ impl ThreadSlot {
         let context = of_stream.context.load(Ordering::Relaxed);
         let of_function = caches.functions.line(function, epoch, Line::of_context(context))?;
         let uses_left = of_stream.uses_left.load(Ordering::Relaxed);
-        // Those of a default stream are shared by all functions.
+        // All functions share the uses of a default stream.
         of_stream.uses_left.store(uses_left.checked_sub(1)?, Ordering::Relaxed);
         // A signal handler that leaves this by a jump leaves an entry that serves nothing, or all of it.
         cached.epoch.store(0, Ordering::Relaxed);

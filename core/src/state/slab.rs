@@ -76,7 +76,7 @@ impl<T> Slab<T> {
         Some(index as u32 + 1)
     }
 
-    /// Gives a number back. The entry's user has made it say so by then: readers may still look at it.
+    /// Gives a number back. The entry says so by then: readers may still look at it.
     pub fn give_back(&self, number: u32) {
         lock(&self.free).push(number);
     }

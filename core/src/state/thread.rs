@@ -123,7 +123,7 @@ impl ThreadSlot {
         self.entry[word].store(value, Ordering::Relaxed);
     }
 
-    /// A thread begins; `false`, and nothing is changed, while another thread keeps the turn in which this slot's launches are folded.
+    /// Begins a thread; `false`, and no change, while another thread folds this slot's launches.
     pub(super) fn begin(&self, number: u32, thread: u32, now: Nanos) -> bool {
         let restart = || self.writers.iter().for_each(SegmentWriter::restart);
         if self.folding.take(self.number, Patience::Short, restart).is_none() {

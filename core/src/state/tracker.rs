@@ -28,7 +28,7 @@ pub struct Tracker {
     pub(super) launchers: Arc<Launchers>,
     /// The number of the calling thread's slot, or 0.
     who: fn() -> u32,
-    // Slots of threads that have ended while another one kept the turn in which their launches are folded.
+    // Slots whose release a fold delayed.
     ended: Mutex<Vec<u32>>,
     pub(super) contexts: Slab<Context>,
     pub(super) streams: Slab<Stream>,
@@ -184,7 +184,7 @@ impl Tracker {
         }
     }
 
-    /// Gives back the slots of threads that have ended, where that had to wait.
+    /// Gives back the slots whose release a fold delayed.
     fn release_ended(&self) {
         let next = || self.ended.try_lock().ok()?.pop();
         while let Some(number) = next() {

@@ -105,7 +105,7 @@ pub struct Record {
     pub caller: u64,
     /// The number of the path whose frames the texts have, or 0.
     pub path: u16,
-    /// By kind and call: see [`Record::payload`].
+    /// The content by kind and call: see [`Record::payload`].
     pub raw: RawPayload,
 }
 

@@ -85,7 +85,7 @@ impl<'a> Recorder<'a> {
         ] {
             put_text(&recorder.words[range], content);
         }
-        // Last, with Release: what has the mark of a recording has a header.
+        // Last, with Release: a file with the mark of a recording has a header.
         recorder.words[header::MAGIC].store(layout::MAGIC, Ordering::Release);
         Some(recorder)
     }
@@ -103,7 +103,7 @@ impl<'a> Recorder<'a> {
         self.open[which as usize].load(Ordering::Acquire)
     }
 
-    /// Arming is done, so long after the driver's initialisation.
+    /// Arming took so long after the driver's initialisation.
     pub fn armed_after(&self, micros: u32) {
         let word = &self.words[header::START_MICROS];
         let before = word.load(Ordering::Relaxed) & 0xffff_ffff;

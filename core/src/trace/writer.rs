@@ -271,7 +271,7 @@ impl<'a> Recorder<'a> {
     fn take(&self, first: u64, owner: Owner, which: Lane, entry: u64, now: Nanos) -> Option<usize> {
         let lane_words = self.lane(which);
         let (begin, count) = self.segments_of(which);
-        // None was released since a search found none.
+        // No segment was released since a search found none.
         let released = self.released[which as usize].load(Ordering::Acquire);
         if self.exhausted[which as usize].load(Ordering::Relaxed) == released + 1 {
             return None;
@@ -281,7 +281,7 @@ impl<'a> Recorder<'a> {
             let hand = lane_words[lane::HAND].fetch_add(1, Ordering::Relaxed);
             let place = (hand % count as u64) as usize;
             if place >= open {
-                // To the next round: the hand goes through all segments, also while few are open.
+                // The hand goes to the next round, and so through all segments, also while few are open.
                 lane_words[lane::HAND].fetch_max(hand + (count - place) as u64, Ordering::Relaxed);
                 continue;
             }
@@ -339,7 +339,7 @@ impl<'a> Recorder<'a> {
             let upto = whole.saturating_sub(begin).min(count);
             // Release: a thread that sees the number finds the room.
             if self.open[which as usize].fetch_max(upto, Ordering::Release) < upto {
-                // As if one had been released; Release, as there.
+                // Counts as a release, with Release as there.
                 self.released[which as usize].fetch_add(1, Ordering::Release);
             }
         }

@@ -51,7 +51,7 @@ impl Index {
         index
     }
 
-    /// `told`: complete records, as is said.
+    /// `told`: how many records the cursor or the head says are complete.
     fn take(&mut self, number: u64, bytes: &[u8], told: u64, header: &mut Header, defects: &mut Defects) {
         let shape = header.segments;
         let offset = shape.area.place(number);
