@@ -31,7 +31,7 @@ const TEXT: u64 = 1;
 const MACHINE_CODE: u64 = 2;
 const MOST_ENTRIES: usize = 64;
 
-/// The largest image that is searched for what prints, on the program's own call.
+/// The largest image that the program's own call searches for functions that print.
 pub const MOST_SEARCHED_BYTES: usize = 128 << 10;
 /// A part of the names `printf` and `vprintf`, by which kernels print.
 const PRINT: &[u8] = b"printf";

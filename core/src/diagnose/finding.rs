@@ -137,7 +137,7 @@ impl<'a> Decision<'a> {
         if whole || by_legacy && others {
             return Some(self.whole_context(call, class, path));
         }
-        // A call that waits for a kernel that keeps others from starting, by the queue or by its size: one of those might end it.
+        // One of the kernels that the awaited kernel keeps from starting, by the queue or by its size, might end the call's wait.
         let keeps_others = |path: &Path<'a>| {
             matches!(path.end, End::Filled(..)) || path.shared_queue().is_some_and(|shared| shared.is_certain())
         };
@@ -258,7 +258,7 @@ impl Snapshot {
     }
 }
 
-/// The copy between two devices that a call is, or that waits first on its path.
+/// The copy between two devices: the call itself, or the first wait on its path.
 pub(super) fn copy_between_devices<'a>(call: &'a BlockedCall, path: &Path<'a>) -> Option<&'a Call> {
     match path.steps.first() {
         _ if copies_between_devices(&call.call) => Some(&call.call),

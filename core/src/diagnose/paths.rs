@@ -43,7 +43,7 @@ const MOST_DEEP: usize = 48;
 pub(super) struct Paths<'a> {
     pub snapshot: &'a Snapshot,
     pub busy: HashMap<u32, &'a BusyStream>,
-    /// By stream: when its first event was recorded that a thread has polled and that is not complete.
+    /// By stream: the time of the record of the earliest polled event that is not complete.
     pub not_ready: HashMap<u32, Nanos>,
     /// The stream and time of each wait for a value.
     waits: HashSet<(u32, Nanos)>,

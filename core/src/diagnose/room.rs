@@ -10,7 +10,7 @@ use crate::replay::fills_device;
 use crate::Nanos;
 
 impl<'a> Paths<'a> {
-    /// A kernel that does not fit beside another, which runs.
+    /// A kernel that has no room beside a running one.
     pub(super) fn filled(&self, busy: &'a BusyStream, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let first = busy.front();
         let is_launch = first.at <= until && matches!(first.extent, Some(Extent::Grid { .. }));

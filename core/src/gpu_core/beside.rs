@@ -2,7 +2,7 @@
 //!
 //! A verdict names what was submitted and has not ended, as calls have shown it. The core says what of it was on the device.
 //!
-//! A verdict that a kernel does not end becomes LG210 where the core shows that its own warps keep it from ending.
+//! LG210 replaces the code of a kernel that does not end, if the core shows that the kernel's own warps keep it from ending.
 //!
 //! Must not: take a verdict back. A core is of one moment, and of the process's own devices.
 
@@ -17,7 +17,7 @@ const FIX: &str = "have every thread that the barrier counts arrive at it, in ea
                    leave a loop early";
 
 impl GpuCore {
-    /// A sentence for what the core says of each verdict, where it says anything.
+    /// A sentence of the core on each verdict on which it has anything to say.
     pub fn beside(&self, verdicts: &[Verdict]) -> Vec<String> {
         let mut sentences = Vec::new();
         for verdict in verdicts {

@@ -246,7 +246,7 @@ fn find_barriers(blocks: &HashMap<Vec<usize>, u64>, standing: &mut [Standing]) -
     let mut kept = BTreeMap::new();
     for (points, blocks) in blocks {
         let candidates: BTreeSet<_> = points.iter().filter_map(|point| standing[*point].barrier).collect();
-        // The barriers that have let threads of this block go, which are further on in a loop behind it.
+        // Barriers that have let threads of this block go: those threads are further on in a loop behind the barrier.
         let passed = |barrier: u64| {
             let of_barrier = points.iter().filter(|point| standing[**point].barrier == Some(barrier));
             let starts: BTreeSet<_> =

@@ -71,8 +71,8 @@ impl<'a> Image<'a> {
         image
     }
 
-    /// The function in which an address lies: of those that reach over it, the one that begins last. A function that is not inlined is behind the
-    /// kernel that calls it, and within the bytes of that one's symbol.
+    /// The function in which an address lies: the last to begin among those that reach over it. A function that is not inlined lies behind its caller,
+    /// a kernel, and within the bytes of the kernel's symbol.
     pub fn function(&self, address: u64) -> Option<&Function<'a>> {
         let before = self.functions.partition_point(|function| function.address <= address);
         let mut candidates = self.functions.get(..before)?.iter().rev().take(MOST_OF_A_LOOP);
@@ -101,8 +101,8 @@ impl Function<'_> {
         self.bytes_at(address).map_or(Instruction::Other, |bytes| sass::decode(bytes, major))
     }
 
-    /// The address of the barrier at which a warp may wait whose next instruction is at an address: this instruction, or one before it with nothing
-    /// in between that such a warp would have stood at.
+    /// The address of the barrier at which a warp with this next instruction may wait: this instruction, or an earlier one. A warp would have stood at no
+    /// instruction in between.
     pub fn barrier_before(&self, address: u64, major: u32) -> Option<u64> {
         let mut before = address;
         for _ in 0..MOST_BEHIND_A_BARRIER {

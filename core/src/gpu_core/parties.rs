@@ -65,7 +65,7 @@ pub(super) fn find(
 }
 
 impl Finder<'_, '_, '_> {
-    /// The instructions of the function at `start` that arrive at a wait's barrier, or copy to it; else all that arrive, and that this is not certain.
+    /// The instructions of the function at `start` that arrive at a wait's barrier, or copy to it, and `true`; else all that arrive, and `false`.
     fn arrivals_at(&mut self, start: u64, wait: &GpuWait) -> (BTreeSet<usize>, bool) {
         if !self.arrivals.contains_key(&start) {
             let found = self.flow(start).map_or_else(Vec::new, |(flow, _)| flow.arrivals());

@@ -49,11 +49,11 @@ pub(super) fn decode(bytes: [u8; 16], major: u32) -> Instruction {
     }
 }
 
-/// Whether a warp that has come to a barrier which defers its waiting waits before this instruction.
+/// Whether a warp at a barrier that defers its waiting stops before this instruction.
 ///
 /// On an H200, a warp whose block had not come executed additions, multiplications and moves of registers behind the barrier, 21 of them in a
-/// row. The warp stopped before a load, a store, a read of a special or a barrier's register, a call, and another barrier. The former have a fixed
-/// latency, the latter do not: they name a scoreboard (bits 110 to 115), or change the flow. Uniform moves stopped the warp, too, and are not
+/// row. The warp stopped before a load, a store, a read of a special or a barrier's register, a call, and another barrier. The first kind has a fixed
+/// latency, the second does not: it names a scoreboard (bits 110 to 115), or changes the flow. Uniform moves stopped the warp, too, and are not
 /// reported here: this function must call no instruction held that is not.
 pub(super) fn is_held(bytes: [u8; 16]) -> bool {
     let all = u128::from_le_bytes(bytes);

@@ -161,7 +161,7 @@ fn origin(flow: &Flow, register: Register, at: usize, around: &RangeInclusive<us
     }
 }
 
-/// A barrier of the block, behind which there is nothing that a warp which waits there stands at.
+/// The block's barrier at which a warp stands: no instruction between the two would hold the warp.
 fn block_barrier(flow: &Flow, at: usize) -> Option<Site> {
     let words = &flow.words;
     let is_held = |at: usize| sass::is_held(words[at].0.to_le_bytes());

@@ -53,7 +53,7 @@ pub(super) enum Sync {
         at: SharedAddress,
         remote: bool,
     },
-    /// A bulk copy, whose bytes the barrier counts that the second of two uniform registers names.
+    /// A bulk copy. The second of two uniform registers names the barrier that counts its bytes.
     Copy(SharedAddress),
     /// `BAR.SYNC`, `BAR.RED`: the barrier's number, and the threads that it waits for; 0: those of the block.
     Block {

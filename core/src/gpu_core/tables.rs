@@ -33,7 +33,7 @@ const MOST_LANES: u64 = 1 << 23;
 const MOST_GRIDS: usize = 1 << 14;
 const MOST_DEVICES: usize = 256;
 const MOST_CALLERS: usize = 64;
-/// The most images in which an address is looked for that is not in that of its grid.
+/// The most images searched for an address outside its grid's image.
 const MOST_IMAGES: usize = 64;
 
 /// A kind of tables: its section type, the words for its entries, and the bytes of an entry in the first version of the format.

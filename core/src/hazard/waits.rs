@@ -47,7 +47,7 @@ impl Default for Writes {
 }
 
 impl Writes {
-    /// The place of a write that is about to be submitted, in which there is none until then.
+    /// Reserves an empty place for a write that is about to be submitted.
     #[inline]
     pub fn reserve(&self) -> usize {
         let place = self.next.fetch_add(1, Ordering::Relaxed) % MOST_WRITES;

@@ -81,8 +81,8 @@ pub struct Memory {
     pub total: u64,
 }
 
-/// Whether a device has so much memory free that a profile may load something ahead. The program may never ask for that code, and each call of
-/// its own that would find memory without the guard is to find it.
+/// Whether a device has so much memory free that a profile may load something ahead. The program may never ask for that code, and must find memory
+/// for each call that would find it without the guard.
 pub fn leaves_enough_free(settings: &Settings, memory: Memory) -> bool {
     is_blanket(settings) || memory.free >= memory.total / 100 * settings.least_free_percent
 }
@@ -154,7 +154,7 @@ pub enum Known {
     Unused,
 }
 
-/// When the rest of a library is loaded that came late and that a profile knows: most programs' start is over.
+/// When the rest of a late library that a profile knows is loaded: most programs' start is over.
 const REST_AFTER_NANOS: Nanos = 10_000_000_000;
 
 const FEW_KERNELS: u64 = 8;

@@ -187,7 +187,7 @@ impl ThreadSlot {
         open.place[word].store(value, Ordering::Relaxed);
     }
 
-    /// Adds to the newest record, of a call that has just returned, that it has loaded a function, and which.
+    /// Makes the newest record one of a call that has loaded this function; the call has just returned.
     pub fn amend_load(&self, open: &OpenRecord, function: u32) {
         let amend = |word: usize, mask: u64, value: u64| {
             let old = open.place[word].load(Ordering::Relaxed);
@@ -203,7 +203,7 @@ impl ThreadSlot {
         self.recorder.place(&self.writers[lane as usize]).is_some()
     }
 
-    /// A record of something that is over, where there is room; of a thread that is in no call.
+    /// Records something that is over, where there is room; for a thread that is in no call.
     #[inline(always)]
     pub fn push_at_hand(&self, facts: &Record, lane: Lane) {
         let writer = &self.writers[lane as usize];

@@ -61,8 +61,8 @@ impl Communicators {
         used.find(|one| one.words[place::HANDLE].load(Ordering::Acquire) == handle && one.get(place::ENDED) == 0)
     }
 
-    /// A communicator is about to be made: its entry, without a handle and a rank as yet. That of one that has ended longest ago is used
-    /// again where no other is free.
+    /// Takes an entry for a communicator that is about to be made, without a handle and a rank as yet. If no entry is free, the communicator that ended
+    /// longest ago loses its own.
     pub fn begin(self, id: u64, now: Nanos) -> Option<Communicator> {
         let Some(one) = self.take() else {
             self.recorder.count_without_entry();
@@ -79,7 +79,7 @@ impl Communicators {
         ] {
             one.words[word].store(value, Ordering::Relaxed);
         }
-        // Release: a reader that sees that the entry is taken sees what is in it.
+        // Release: a reader that sees the entry taken sees its content.
         one.words[place::HANDLE].store(place::NO_HANDLE, Ordering::Release);
         Some(one)
     }

@@ -147,7 +147,7 @@ fn fold_run(recorder: &Recorder<'static>, run: &[[AtomicU64; record::WORDS]]) ->
             break;
         }
     }
-    // The launches behind one that nothing has proven complete are later than that, and so are not complete either.
+    // Launches behind one that is not proven complete are later, and so are not complete either.
     if let Some(last) = launches.as_slice().last() {
         learnt.learn_later(launches.len() as u64, last[record::RETURNED].load(Ordering::Relaxed));
     }

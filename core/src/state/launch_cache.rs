@@ -18,8 +18,8 @@ use crate::trace::{complete_at, place_at, put_submission, subject_of, Cursor, Pl
 use crate::Nanos;
 use std::sync::atomic::{compiler_fence, AtomicUsize};
 
-/// A thread's launches on a default stream go on without asking the driver for the current context, which a function that is not hooked may have
-/// changed, for so many entries in turn, of which the first has so many launches, the next one less, and so on: for some two thousand launches.
+/// How many launches on a default stream the first cache entry of a thread serves before the guard asks the driver for the current context, which an
+/// unhooked function may have changed. Each further entry serves one less: some two thousand launches in all.
 const DEFAULT_STREAM_USES: u32 = 64;
 
 /// The bits of a program's addresses.

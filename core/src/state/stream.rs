@@ -195,8 +195,8 @@ impl Stream {
         }
     }
 
-    /// The driver refused the launch that was entered at `at`, and that has been folded: if it is all that is known to be on the stream, the
-    /// stream is as idle as it was.
+    /// The driver refused the launch that was entered at `at`, and a fold has counted it. If nothing else is known to be on the stream, the stream is as
+    /// idle as before.
     pub fn refused_alone(&self, at: Nanos, now: Nanos) {
         if self.operation(place::FIRST_SINCE_IDLE).at == at && self.outstanding() <= 1 {
             self.complete_until(now);

@@ -114,8 +114,8 @@ impl Tracker {
         tracker
     }
 
-    /// The same, with the function that says which slot the calling thread has, or 0. A thread that it does not know does not give back what it
-    /// has left by a jump.
+    /// Sets the function that gives the number of the calling thread's slot, or 0. A thread without a number does not give back a turn that it has
+    /// left by a jump.
     pub fn known_by(self, who: fn() -> u32) -> Self {
         Self { who, ..self }
     }

@@ -75,7 +75,7 @@ impl Source for Words<'_> {
         let mut done = 0;
         while done < buffer.len() {
             let Some(word) = self.0.get(at / WORD) else { break };
-            // Acquire: what was stored before a word that is seen is seen by the reads that follow.
+            // Acquire: the reads after that of a word see everything stored before the word.
             let bytes = word.load(Ordering::Acquire).to_le_bytes();
             let there = &bytes[at % WORD..];
             let count = there.len().min(buffer.len() - done);
