@@ -76,7 +76,7 @@ pub struct GpuWait {
 pub struct GpuParty {
     /// Their numbers.
     pub warps: Vec<u32>,
-    /// Warps of the cluster's other blocks.
+    /// Whether they are of the cluster's other blocks.
     pub in_other_block: bool,
     /// Null: they have ended.
     pub wait: Option<WaitFor>,
