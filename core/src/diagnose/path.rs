@@ -122,7 +122,7 @@ impl<'a> Path<'a> {
         self.steps.iter().find_map(|step| if let Step::Queue(shared) = step { Some(*shared) } else { None })
     }
 
-    /// A cycle, a called host function and a looked-at value are known to last.
+    /// A cycle, a called host function and a looked-at value are known not to have ended.
     pub fn shows_itself(&self) -> bool {
         match &self.end {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
