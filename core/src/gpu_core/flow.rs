@@ -128,7 +128,6 @@ impl Flow {
             .collect()
     }
 
-    /// The place of an operand of the instruction at `at`.
     pub fn place(&self, operand: SharedAddress, at: usize) -> Place {
         let mut search = Search { left: MOST_STEPS, open: Vec::new() };
         let register = self.value(Register::Own(operand.register), at, &mut search);

@@ -184,7 +184,6 @@ fn what_else_a_core_says_is_kept() {
     assert_eq!(kernel.places[2].threads_active, 0);
 }
 
-/// The offset of the header of the first section of a type.
 fn section_header(bytes: &[u8], section_type: u32) -> usize {
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
     let count = usize::from(u16::from_le_bytes([bytes[60], bytes[61]]));

@@ -23,7 +23,7 @@ pub struct CachedLaunch {
     pub(super) context: AtomicU16,
     /// The number of the function, or of another object.
     pub(super) number: AtomicU32,
-    /// The address of the library's entry for the path by which the program came to the newest of these launches, or 0.
+    /// The address of the library's entry for the path by which the program came to the newest of these launches; below 2 without one.
     pub(super) path: AtomicUsize,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Line {
     pub context: AtomicU32,
     pub number: AtomicU32,
     pub uses_left: AtomicU32,
-    /// The address of the library's entry for the path to a function's launches, or 0.
+    /// The address of the library's entry for the path to a function's launches; below 2 without one.
     pub path: AtomicUsize,
 }
 

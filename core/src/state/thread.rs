@@ -253,7 +253,7 @@ impl ThreadSlot {
         self.caches()?.functions.get(handle, context, epoch)
     }
 
-    /// The address of the library's entry for the path to launches of such a function: 0 at the beginning.
+    /// The address of the library's entry for the path to launches of such a function; below 2 without one, 0 at first.
     pub fn path_to(&self, handle: u64, context: u32, epoch: u32) -> Option<&AtomicUsize> {
         Some(&self.caches()?.functions.line(handle, epoch, Line::of_context(context))?.path)
     }
