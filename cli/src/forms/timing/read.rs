@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// The calls documented as asynchronous that blocked the host, how long, and why.
     #[arg(long)]
     pub blocking: bool,
-    /// With --blocking, only calls that took at least so long. [default: 100us]
+    /// Only the calls of --blocking that took at least so long. [default: 100us]
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
     pub slower_than: Option<Nanos>,
 }
