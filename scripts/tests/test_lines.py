@@ -41,5 +41,23 @@ class Lines(unittest.TestCase):
             self.assertLessEqual(lines, budget, f"{crate}: raise the budget with a reason, or take something away")
 
 
+class Comments(unittest.TestCase):
+    OPENS = re.compile(r"//[/!]? (?:.*[.?!] )?(?:Of|What|Where) ")
+
+    def test_what_opens_a_sentence_is_told_from_the_rest(self):
+        for comment in ("/// Of the thread.", "    // Where it lies.", "f(); // Done. What follows is new.", "//! What it does:"):
+            self.assertRegex(comment, self.OPENS)
+        for line in ("/// Whether it lies where the other does.", "let what = What::Of;", "/// Offers what it has."):
+            self.assertNotRegex(line, self.OPENS)
+
+    def test_no_sentence_of_a_comment_opens_with_of_what_or_where(self):
+        found = []
+        for crate in BUDGETS:
+            for path in sorted((ROOT / crate / "src").rglob("*.rs")):
+                lines = enumerate(path.read_text().splitlines(), 1)
+                found += [f"{path.relative_to(ROOT)}:{at}: {line.strip()}" for at, line in lines if self.OPENS.search(line)]
+        self.assertEqual(found, [], "give the sentence a named subject")
+
+
 if __name__ == "__main__":
     unittest.main()

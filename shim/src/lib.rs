@@ -30,7 +30,7 @@ mod record;
 mod runtime;
 mod watch;
 
-/// For readers that do not load the library.
+/// Names the build for readers that do not load the library.
 #[used]
 #[link_section = ".note.lazyguard"]
 static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();

@@ -11,16 +11,15 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-/// What to copy, and where to.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A process, its folder, the folder of a run, or a recording. Of several runs in a folder, the newest.
+    /// A process, its folder, the folder of a run, or a recording; of several runs in a folder, the newest.
     #[arg(value_name = "PID|FOLDER|RECORDING")]
     what: PathBuf,
     /// The folder to write, which must not be there yet or be empty; of a recording, the file to write, which must not be there.
     #[arg(value_name = "OUT")]
     out: PathBuf,
-    /// Of each kind of record (work, waits, rare events) keep only so many, the newest. A rank that lacks its oldest records is not
+    /// Keep only so many records of each kind (work, waits, rare events), the newest. A rank that lacks its oldest records is not
     /// compared in full.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     last: Option<u32>,

@@ -5,7 +5,6 @@ use crate::inspect::attach::look_at;
 use crate::words::{Format, Outcome};
 use std::time::Duration;
 
-/// Which process to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process id.

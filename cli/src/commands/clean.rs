@@ -85,7 +85,7 @@ fn remove(left: &Left, dry_run: bool, mut entries: usize) -> std::io::Result<u64
 
 fn whose(left: &Left) -> String {
     let what = if left.private.is_run { "run" } else { "process" };
-    // Of a run the user may have asked for that.
+    // The user may have asked to keep a run's folder.
     let kept = match (left.is_evidence, left.private.is_run) {
         (true, true) => ", kept",
         (true, false) => ", of a failure",

@@ -6,7 +6,6 @@ use crate::words::{Format, Outcome};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to look at.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The guard's library, if it is not beside this command or in ../lib.

@@ -6,7 +6,6 @@ use crate::words::{Failure, Format, Outcome};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which process to ask.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The process, or the run folder that it writes to.

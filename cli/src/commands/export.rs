@@ -15,16 +15,14 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a recording can be exported to.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Format {
     /// A timeline for ui.perfetto.dev.
     Perfetto,
-    /// Of a hang a small CUDA program that hangs alike.
+    /// For a hang, a small CUDA program that hangs alike.
     Cuda,
 }
 
-/// What to export, and where to.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, or a run folder.

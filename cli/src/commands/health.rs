@@ -9,7 +9,6 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What is asked for.
 #[derive(clap::Args)]
 #[command(after_help = "Exit codes: 0 well, 117 a process hangs, 1 cannot be judged, 2 unusable arguments.")]
 pub(crate) struct Arguments {

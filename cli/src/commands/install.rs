@@ -11,7 +11,6 @@ use std::{fs, io};
 
 const COMMAND: &str = "lazyguard";
 
-/// Where to.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The folder, which is made if missing. Files there with the names of the copies are replaced.

@@ -14,7 +14,6 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// What to print.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, or a run folder.

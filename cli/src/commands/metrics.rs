@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(100);
 
-/// What is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Processes, their folders, or the folders of runs: of several runs in a folder, the newest.

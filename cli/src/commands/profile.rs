@@ -13,7 +13,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::{fs, io};
 
-/// What to do with a profile.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -7,7 +7,6 @@ use crate::words::{print, write_line, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Which processes.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, its run folder, or the folder of a run: all its processes.

@@ -16,7 +16,6 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(10);
 const BETWEEN: Duration = Duration::from_secs(1);
 
-/// What is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// A process, its folder, or the folder of a run; of several runs in a folder, the newest.

@@ -1,6 +1,6 @@
 //! `lazyguard top`: what the processes of a run do, in a terminal, again and again.
 //!
-//! Where standard output is no terminal, the table is plain text: once, or every `--interval`.
+//! Without a terminal on standard output, the table is plain text: once, or every `--interval`.
 //!
 //! Must not: stop or ask a process.
 
@@ -18,13 +18,12 @@ use std::time::Duration;
 const INTERVAL: Duration = Duration::from_secs(1);
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What is asked for.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// Processes, their folders, or the folders of runs; without one, the guarded processes of this machine that this user may see.
     #[arg(value_name = "PID|FOLDER")]
     what: Vec<PathBuf>,
-    /// Look again after so long: 500ms, 2s. Where standard output is no terminal, the table is printed again and again.
+    /// Look again after so long: 500ms, 2s. Without a terminal on standard output, the table is printed again and again.
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     interval: Option<u64>,
 }

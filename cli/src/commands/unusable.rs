@@ -37,7 +37,7 @@ pub(crate) fn unusable(error: clap::Error) -> ExitCode {
     ExitCode::from(if command == "run" { exit_code::OWN_FAILURE } else { 2 })
 }
 
-/// What is wrong with a value, without the parser's words; `run` has words of its own.
+/// Says what is wrong with a value, without the parser's words; `run` has words of its own.
 fn plainly(error: &clap::Error, command: &str) -> Option<String> {
     let text = |kind| if let Some(ContextValue::String(text)) = error.get(kind) { Some(text) } else { None };
     match error.kind() {

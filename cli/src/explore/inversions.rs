@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// An order that another timing inverts.
 pub(super) struct Inversion {
-    /// As hazards have one.
+    /// A key like that of a hazard.
     pub key: String,
     pub hold: Hold,
 }

@@ -85,7 +85,7 @@ fn limits(threshold: Nanos, timeout: Option<Duration>) -> Vec<OsString> {
 struct Found {
     schedule: Schedule,
     ran: Ran,
-    /// In which run.
+    /// The number of the run.
     run: u64,
 }
 

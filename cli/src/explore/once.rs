@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub(super) struct Runner {
-    /// Where each run has its folder and its files.
+    /// The folder with each run's folder and files.
     pub root: PathBuf,
     /// Options of `lazyguard run`.
     pub options: Vec<OsString>,
@@ -35,7 +35,7 @@ pub(super) struct Ran {
     pub hung: Option<Hung>,
     /// The functions of the blocked calls, and of the calls that they wait for.
     pub concerned: Vec<String>,
-    /// By rank. Of several processes without one, the one with the most calls.
+    /// By rank; among several processes without one, the one with the most calls.
     pub ranks: Vec<Points>,
     pub hazards: Vec<HazardSeen>,
 }
@@ -97,7 +97,7 @@ impl Runner {
     }
 
     pub fn forget(&self, name: &str) {
-        // What stays costs space until the root goes.
+        // A file that stays costs space until the root goes.
         let _ = fs::remove_dir_all(self.root.join(name));
         for extension in ["hung", "json", "output", "schedule"] {
             let _ = fs::remove_file(self.root.join(format!("{name}.{extension}")));

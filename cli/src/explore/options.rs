@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What is asked for.
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
@@ -31,7 +30,7 @@ pub(crate) struct Arguments {
     /// How long a run may take; by default ten times as long as the first, and a minute at least.
     #[arg(long, value_name = "DURATION", value_parser = time)]
     pub timeout: Option<Duration>,
-    /// What is preloaded: nothing, so that a hang shows which preloading would prevent.
+    /// The policy of preloading: off, so that a hang shows which preloading would prevent.
     #[arg(long, value_name = "POLICY", default_value = "off")]
     pub preload: String,
     /// The folder for the runs; without one, a private folder that stays if a hang was found.

@@ -53,7 +53,7 @@ pub(super) struct Point {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Points {
     pub rank: String,
-    /// Where its process left them.
+    /// The folder in which its process left them.
     pub folder: PathBuf,
     pub calls: Vec<Point>,
 }
@@ -89,7 +89,7 @@ pub(super) struct Hold {
     /// The rank, or empty for every process.
     pub rank: String,
     pub call: CallName,
-    /// Until this one has come; else for the whole time.
+    /// The call that ends the hold; without one, it lasts for the whole time.
     pub until: Option<CallName>,
     pub most: Nanos,
 }

@@ -43,7 +43,7 @@ impl ProcessEnd {
 
 pub(crate) const UNKNOWN: &str = "ended, how is not known";
 
-/// What the run has seen, unless an orderly end with status 0 needs no more; else what the recording says.
+/// The end as the run has seen it, unless an orderly end with status 0 needs no more; else as the recording says.
 pub(crate) fn words(seen: Option<ProcessEnd>, orderly: bool, recorded: impl FnOnce() -> String) -> String {
     let says_no_more = |end: &ProcessEnd| orderly && end.exit_code == Some(0) && !end.ended_by_run;
     seen.filter(|end| !says_no_more(end)).map_or_else(recorded, |end| end.in_words())

@@ -1,4 +1,4 @@
-//! What ended processes have left: their private folders, and runs beneath a folder that belongs to another run.
+//! The remains of ended processes: their private folders, and runs beneath a folder that belongs to another run.
 //!
 //! Must not: print to standard output, which a program may read.
 

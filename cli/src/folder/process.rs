@@ -152,7 +152,7 @@ pub(crate) struct Stat {
     pub parent: i32,
     flags: u32,
     threads: u32,
-    /// In clock ticks since the machine has started: with this, an id that is used again is another process.
+    /// The start of the process, in clock ticks since the machine's: it tells a process from a later one with the same id.
     pub started: u64,
 }
 

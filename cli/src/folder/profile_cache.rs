@@ -31,7 +31,7 @@ pub(crate) fn folder() -> Option<PathBuf> {
     folder_of(|name| std::env::var(name).ok(), geteuid().as_raw())
 }
 
-/// By the XDG Base Directory Specification. Nothing is made in a folder of another user (as under `sudo`).
+/// The cache's folder by the XDG Base Directory Specification. Nothing is made in a folder of another user (as under `sudo`).
 fn folder_of(variable: impl Fn(&str) -> Option<String>, user: u32) -> Option<PathBuf> {
     let absolute = |name: &str| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let is_of = |path: &Path, owner: u32| fs::metadata(path).map(|about| about.uid() == owner);
@@ -60,7 +60,7 @@ impl Own {
         Self { before: changed(&folder), folder }
     }
 
-    /// After a run that has added to it: removes the oldest images and profiles, as far as there are too many.
+    /// Removes the oldest images and profiles after a run that has added to the folder, as far as there are too many.
     pub fn keep_small(&self) {
         if changed(&self.folder) == self.before {
             return;

@@ -1,4 +1,4 @@
-//! What a recording says of its process: its state when last seen, the reason, and how much was recorded.
+//! The facts in a recording about its process: its state when last seen, the reason, and how much was recorded.
 //!
 //! Must not: print. `forms/recorded.rs` puts it into words.
 
@@ -212,7 +212,7 @@ impl Recorded {
         }
     }
 
-    /// What was outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.
+    /// The work outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.
     pub(crate) fn outstanding(&self) -> Option<String> {
         let after = self.settings.hang_after_nanos;
         let longest = || self.snapshot.longest_at_rest(after).filter(|_| after != 0);

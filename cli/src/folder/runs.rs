@@ -72,7 +72,7 @@ pub(crate) struct OneRun {
     command: Vec<String>,
     /// The machine and the rank of each run; empty where no run has left a mark.
     who: Vec<(String, Option<String>)>,
-    /// Of a job: how many of its ranks have a run there.
+    /// How many ranks of a job have a run there; 0 without a job.
     ranks: usize,
 }
 

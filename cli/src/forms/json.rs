@@ -14,7 +14,7 @@ use std::path::Path;
 
 const SCHEMA: u32 = 1;
 
-/// What `--json` of `lazyguard run` writes, and `--format json` of `lazyguard report` for the hazards or for several processes.
+/// The output of `lazyguard run --json`, and of `lazyguard report --format json` for the hazards or for several processes.
 #[derive(Serialize)]
 struct Findings<'a> {
     /// 1; raised when a key changes its meaning or goes away.

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What `lazyguard report --format json` prints of one process.
+/// The object that `lazyguard report --format json` prints of one process.
 #[derive(Serialize)]
 struct ProcessReport<'a> {
     /// `hang.json`, with the verdicts of this build.
@@ -29,7 +29,7 @@ struct ProcessReport<'a> {
     recording: Option<RecordingSeen<'a>>,
     /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
     stacks: Option<&'a [StackSeen]>,
-    /// What the core dump of the GPU in `gpu.core` says; null where there is none that can be read.
+    /// The core dump of the GPU in `gpu.core`; null where there is none that can be read.
     gpu: Option<&'a GpuCore>,
     /// Sentences that the core dump adds to the verdicts.
     gpu_says: Vec<String>,

@@ -1,4 +1,4 @@
-//! What `lazyguard log` prints of one record, as a JSON object.
+//! The JSON object that `lazyguard log` prints of one record.
 
 use crate::words::names::lane_name;
 use crate::words::Took;
@@ -241,7 +241,7 @@ impl<'a> Line<'a> {
     }
 }
 
-/// What the guard saw, or the driver answered, at a hang.
+/// Says what the guard saw, or the driver answered, at a hang.
 fn seen(record: &Record) -> Option<String> {
     Some(match record.payload() {
         Payload::Activity { thread, doing } => {

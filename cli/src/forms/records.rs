@@ -15,7 +15,7 @@ use lazyguard_core::trace::{Kind, Record};
 use std::collections::HashMap;
 use std::{fmt, io};
 
-/// Of the calls about an executable graph, the one that does not say what it does.
+/// The one call of its class that makes no executable graph.
 const DESTROYS: &str = "cuGraphExecDestroy";
 
 pub(crate) struct Printer<'a, 'o> {

@@ -17,7 +17,7 @@ pub(crate) enum Format {
     Text,
     /// For a program: one JSON object.
     Json,
-    /// Of the hazards alone, for systems that show the results of analyses.
+    /// The hazards alone, for systems that show the results of analyses.
     Sarif,
     /// The same for systems that show the results of tests.
     Junit,

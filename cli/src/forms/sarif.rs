@@ -60,7 +60,7 @@ fn invocation(seen: &Seen<'_>) -> Value {
         json!({ "folder": folder, "process": process.process, "status": process.word(), "ended": process.ended })
     });
     let mut invocation = json!({
-        // Of the analysis, not of the program: the notifications name what could not be read.
+        // The analysis's success, not the program's: the notifications name what could not be read.
         "executionSuccessful": seen.problems().next().is_none(),
         "toolExecutionNotifications": notifications.collect::<Vec<_>>(),
         "properties": { "processes": processes.collect::<Vec<_>>() },

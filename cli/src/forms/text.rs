@@ -114,7 +114,7 @@ pub(crate) fn result(seen: &Seen<'_>) -> String {
     format!("{}: {}", program(seen), parts.join(", "))
 }
 
-/// What `run` says at the end of a run that failed, and of what could not be read. The lines of several ranks are limited, however many there are.
+/// The lines of `run` at the end of a run that failed, and about unreadable files. The lines of several ranks are limited, however many there are.
 pub(crate) fn at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = all_at_the_end(seen);
     if has_ranks(seen) && lines.len() > MOST_OF_RANKS {
@@ -268,7 +268,7 @@ fn line_of(process: &Process) -> String {
     format!("  {word:<9} {title} {ended}, {seconds:.1} s{calls}{cause}{hazards}: {name}")
 }
 
-/// What the program is to load before it says that it is ready: a kernel, or a place of its code, on a line of its own.
+/// The loads that the program is to do before it says that it is ready: on each line a kernel, or a place of its code.
 fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
     let late = seen.judged.hazards.iter().map(|finding| &finding.hazard).filter(|hazard| hazard.code == Code::LG110);
     let what = |hazard: &Hazard| match (&hazard.kernel, &hazard.first.place) {

@@ -93,7 +93,7 @@ pub(crate) enum Purpose {
     End,
     /// It ends the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
     Fail,
-    /// What it loads from now on comes too late.
+    /// The process is ready: it reports later loads as hazards.
     Ready,
 }
 

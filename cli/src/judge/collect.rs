@@ -83,7 +83,7 @@ pub(crate) struct Whole {
     pub recorded: Option<Recorded>,
 }
 
-/// What one process has left; `whole` where its records are to be read in any case.
+/// One process, from the files that it has left; `whole` where its records are to be read in any case.
 pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
     let mut found = Process { recording: run.recording.clone(), ..Process::default() };
     let (mut reported, mut file) = (None, None);

@@ -18,7 +18,7 @@ pub(crate) struct Collectives {
 
 pub(crate) struct Reader<'o> {
     strings: &'o StringTable,
-    /// By the kernel's name, and whether a graph has it.
+    /// Numbers of kernels, by the name and whether a graph has it.
     numbers: HashMap<(&'o str, bool), u16>,
     found: Collectives,
 }

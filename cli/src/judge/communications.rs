@@ -22,7 +22,7 @@ pub(crate) struct Called {
 }
 
 impl Called {
-    /// What all ranks have in common: the call, and its arguments but for the buffers, which differ by rank.
+    /// The part of a call that all ranks have in common: the function, and its arguments but for the buffers, which differ by rank.
     pub fn key(&self) -> (&'static str, u64, u16, Option<u16>, Option<u16>) {
         let Communication { count, data_type, operator, root, .. } = self.about;
         (self.name(), count, data_type, operator, root)
@@ -51,7 +51,7 @@ pub(crate) struct Peer {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Member {
-    /// What all its ranks know it by; 0 where that is not known.
+    /// The id by which all its ranks know it; 0 where that is not known.
     pub id: u64,
     pub name: Option<String>,
     pub rank: Option<(u32, u32)>,

@@ -1,4 +1,4 @@
-//! What `lazyguard explore` has learned of a program, for the reports of its last run.
+//! The findings of `lazyguard explore` on a program, for the reports of its last run.
 
 use crate::machine::files;
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ pub(crate) struct Explored {
     pub schedule: Option<PathBuf>,
     /// Their number.
     pub runs: u64,
-    /// Of the schedules.
+    /// The schedules' seed.
     pub seed: u64,
     /// The hazards of all runs.
     pub hazards: Vec<HazardExplored>,

@@ -1,4 +1,4 @@
-//! What makes a run fail: `--fail-on hang,hazard:LG101,LG104,prevented`.
+//! The findings that make a run fail: `--fail-on hang,hazard:LG101,LG104,prevented`.
 
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::Hazard;

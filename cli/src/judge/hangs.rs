@@ -23,7 +23,7 @@ pub(crate) fn suspected(processes: &[Process]) -> Vec<HangSeen<'_>> {
     those(processes, |_, stood| matches!(stood, Stood::Suspected(_)))
 }
 
-/// What was slow, and hangs that are over.
+/// Slow waits, and hangs that are over.
 pub(crate) fn passed(processes: &[Process]) -> Vec<HangSeen<'_>> {
     those(processes, |process, stood| process.hang().is_none() && matches!(stood, Stood::Slow(_) | Stood::Over(_)))
 }
@@ -65,7 +65,7 @@ impl SameHang<'_> {
     }
 }
 
-/// Which processes: `ranks 0-7 (8 processes)`, or where they have no ranks, the first ones by their names.
+/// Names the processes: `ranks 0-7 (8 processes)`, or where they have no ranks, the first ones by their names.
 pub(crate) fn who(processes: &[&Process]) -> String {
     const MOST_NAMED: usize = 8;
     if let [only] = processes {

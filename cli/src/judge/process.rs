@@ -1,4 +1,4 @@
-//! What is known of one process: the model that every form of report shows.
+//! The facts about one process: the model that every form of report shows.
 
 use super::collectives::Collectives;
 use super::communications::Communications;
@@ -30,7 +30,7 @@ pub(crate) struct Process {
     pub host: String,
     /// When its times begin; 0 where that is not known.
     pub armed_unix_nanos: u64,
-    /// For how long it was under the guard, as far as was seen.
+    /// The time that it was seen under the guard.
     pub nanos: u64,
     pub driver_version: i32,
     pub ended: String,
@@ -94,7 +94,7 @@ impl Process {
         let dumped = stacks::of_folder(&self.folder, Some(report)).and_then(Result::ok);
         let stacks = dumped.unwrap_or_else(|| report.stacks.clone());
         let mut named = stacks::told_by(report, &stacks);
-        // What cannot be opened now has been said before.
+        // A recording that cannot be opened now was reported before.
         if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
             opened.callers().name_in(&mut named);
             if let Some(Ok(core)) = &mut gpu {

@@ -60,7 +60,7 @@ impl std::fmt::Display for End {
 /// A hung attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Hung {
-    /// Of its first hang.
+    /// The code of its first hang.
     pub code: String,
     /// That hang, or the ranks compared.
     pub sentence: String,
@@ -142,7 +142,7 @@ impl<'a> Seen<'a> {
         self.problems().map(|problem| format!("cannot be read: {problem}"))
     }
 
-    /// What of the run was not guarded, in a sentence: processes that used CUDA without the guard, or all of it.
+    /// The unguarded part of the run, in a sentence: processes that used CUDA without the guard, or all of it.
     pub fn unguarded(&self) -> Option<String> {
         const MOST_NAMED: usize = 4;
         let unguarded = &self.run?.unguarded;

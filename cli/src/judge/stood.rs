@@ -79,7 +79,7 @@ pub(crate) fn asks_to_end(signal: i32) -> bool {
     Signal::from_named_raw(signal).is_some_and(|signal| ASK.contains(&signal))
 }
 
-/// Whether a signal is that of a fault, of a limit or of the kernel without memory: it ends a program that nobody has asked to end.
+/// Whether a signal is that of a fault, of a limit or of the kernel without memory: no user has asked the program to end.
 pub(crate) fn is_of_a_crash(signal: i32) -> bool {
     use Signal as S;
     let crash = [S::ILL, S::TRAP, S::ABORT, S::BUS, S::FPE, S::KILL, S::SEGV, S::XCPU, S::XFSZ, S::SYS];

@@ -84,7 +84,7 @@ pub(crate) fn look_into(path: &Path) -> Result<Elf, String> {
     }
 }
 
-/// Of which build a library is; `None` where its file does not say so.
+/// The build of a library; `None` where its file does not name one.
 pub(crate) fn build_of(path: &Path) -> Option<Build> {
     Build::read(&elf::section(path, build_note::SECTION)?)
 }

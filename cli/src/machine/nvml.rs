@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The interval at which the file is rewritten, so that a kill leaves something.
 const WRITTEN_AGAIN: Duration = Duration::from_secs(5);
 
-/// What was seen of the cards of a machine.
+/// The cards of a machine, and their samples.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Cards {
     /// 1; raised when a key changes its meaning or goes away.
@@ -90,7 +90,7 @@ impl Cards {
         Some(cards.map_err(|error| format!("{}: {error}", path.display())))
     }
 
-    /// What was seen of a card last before a moment or, where that was nothing, first after it.
+    /// The last sample of a card before a moment or, without one, the first after it.
     pub fn at(&self, card: u32, unix_ns: u64) -> Option<&Sample> {
         let mut of_it = self.samples.iter().filter(|sample| sample.card == card);
         let before = of_it.clone().take_while(|sample| sample.unix_ns <= unix_ns).last();
@@ -239,7 +239,7 @@ mod tests {
 
     impl Drop for Folder {
         fn drop(&mut self) {
-            // What cannot be removed lies among temporary files.
+            // A folder that cannot be removed lies among temporary files.
             let _ = fs::remove_dir_all(&self.0);
         }
     }

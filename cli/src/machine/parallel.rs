@@ -31,7 +31,7 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     let threads = available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS).min(items.len());
     std::thread::scope(|scope| {
         for _ in 1..threads {
-            // Where there is no room for a thread, this one does the work.
+            // Without room for another thread, this one does the work.
             let _ = Builder::new().spawn_scoped(scope, works);
         }
         works();

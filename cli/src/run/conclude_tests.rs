@@ -74,7 +74,7 @@ fn a_run_that_is_well_says_nothing_and_leaves_nothing() {
     let conclusion = left.conclude(End::Exited(0), &wanted("hang,hazard"));
     assert_eq!((conclusion.failed, conclusion.keep), (None, false));
     assert_eq!(conclusion.lines, Vec::<String>::new());
-    // Where no process has used CUDA there is no root either.
+    // If no process has used CUDA, there is no root either.
     let nothing = Left::new().conclude(End::Exited(3), &wanted("hang,hazard"));
     assert_eq!((nothing.failed, nothing.keep, nothing.lines), (None, false, Vec::new()));
 }
@@ -195,7 +195,7 @@ fn a_hang_that_ended_with_an_error_is_a_hang_and_says_which() {
         first.starts_with("lazyguard: HANG ") && last.ends_with("(CUDA_ERROR_LAUNCH_FAILED) at +40.000 s"),
         "{first} {last}"
     );
-    // Of an image that is none nothing follows for what the load waited for.
+    // A refused image says nothing about what the load waited for.
     assert_eq!(over(HowEnded::Failed, Some(209)).fails(End::Exited(0), "hang"), None);
     assert_eq!(over(HowEnded::Returned, None).fails(End::Exited(0), "hang"), None);
     assert_eq!(over(HowEnded::Left, None).fails(End::Exited(0), "hang"), Some(FailedOn::Hang));
@@ -442,7 +442,7 @@ fn the_exit_code_of_a_run_is_the_worst_of_what_happened() {
     }
 }
 
-/// What is written of all sorts of runs, and two files that no schema allows.
+/// The files of all sorts of runs, and two files that no schema allows.
 #[test]
 fn every_file_is_as_its_schema_wants_it() {
     let prevented = Hazard { prevented: true, ..hazard(Code::LG101, Some("k3")) };

@@ -99,7 +99,7 @@ fn variables(
     }
     match root.is_there() {
         true => variables.extend([("LAZYGUARD_OUT", root.template().into()), (RUN_ROOT, root.text().into())]),
-        // Where the command could make no folder, a process need not try, and complain again.
+        // The command could make no folder: a process need not try, and complain again.
         false => variables.push(("LAZYGUARD_OUT", "".into())),
     }
     variables.extend(others.map(|others| (RUN_OTHER_USERS, others.path().into())));
@@ -138,7 +138,7 @@ pub(super) fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[S
         Err(failure) if !options.require_records => failure,
         made => return made,
     };
-    // The program runs without this command, and with it. Where the disk is full, for one, memory may have room.
+    // A program that runs without this command runs with it. If the disk is full, for one, memory may have room.
     let private = Given { option: None, variable: None, ..given };
     if let Some(root) = given.template().and_then(|_| Root::make(private, facts, &mark).ok()) {
         let instead =

@@ -1,4 +1,4 @@
-//! What this process was started with, and gives back once the program runs: ignored signals, closed standard streams, and descriptors.
+//! The state that this process was started with, and gives back once the program runs: ignored signals, closed standard streams, descriptors.
 //!
 //! A pipe has no end, and a lock is not free, until every process has closed its descriptor: the command keeps none but [`StandardError`].
 //!
@@ -37,7 +37,7 @@ fn was_closed(stream: usize) -> bool {
     AT_START.get().is_some_and(|(_, closed)| closed[stream])
 }
 
-/// Where there is no `/proc`, descriptors are looked for up to this number.
+/// Without `/proc`, descriptors are looked for up to this number.
 const MOST: c_int = 1 << 12;
 
 pub(super) struct Descriptors {
@@ -46,7 +46,7 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// Those of this moment. `own_files` are those that this command is to write: `/dev/fd/3` is a descriptor that the user has meant for it.
+    /// The descriptors of this moment. `own_files` are those that this command is to write: `/dev/fd/3` is a descriptor that the user has meant for it.
     pub fn now<'a>(own_files: impl IntoIterator<Item = &'a Path>) -> Self {
         for (stream, descriptor) in [stdin(), stdout(), stderr()].into_iter().enumerate() {
             if was_closed(stream) {
@@ -66,7 +66,7 @@ impl Descriptors {
         for number in self.others.iter().filter(|number| !is_kept(number)) {
             let _ = nix::unistd::close(*number);
         }
-        // What this command opens later must not get the number of a standard stream.
+        // A file that this command opens later must not get the number of a standard stream.
         let Ok(nothing) = nothing() else { return };
         let _ = dup2_stdin(&nothing);
         if !is_kept(&1) {

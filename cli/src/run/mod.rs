@@ -193,7 +193,7 @@ fn unseen_by_the_run(ended: &Ended, root: &Root, others: Option<OtherUsers>, is_
 /// Why something should have been recorded, where nothing was. `program` is the name of one that was watched.
 fn expected(ended: &mut Ended, root: &Root, program: Option<&OsString>) -> Option<String> {
     if root.had_a_process() {
-        // It has initialised CUDA under the guard. What it kept in memory is lost where it has left by `_exit`.
+        // A process has initialised CUDA under the guard. If it left by `_exit`, what it kept in memory is lost.
         return None;
     }
     let by_name = || program.filter(|_| !root.holds_anything()).and_then(|name| program::uses_cuda(name));
@@ -317,7 +317,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     let code = seen::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));
     let worth_it = code != 0 || concluded.as_ref().map_or(true, |conclusion| conclusion.keep);
     let path = root.path().to_owned();
-    // Where the user has named the folder and there are no findings, the command prints nothing.
+    // The command does not print the path of a folder that the user has named, unless there are findings.
     let to_say = worth_it || (options.keep && !root.is_asked_for());
     if root.finish(options.keep || worth_it) && to_say {
         say_where(&path);

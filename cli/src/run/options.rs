@@ -176,7 +176,7 @@ impl TypedValueParser for Words {
     }
 }
 
-/// What the help says of an option in a line: the part before the first colon or semicolon, unless that is only a value.
+/// The help of an option in a line: the part before the first colon or semicolon, unless that is only a value.
 pub(crate) fn in_short(help: &'static str) -> &'static str {
     help.split([':', ';']).next().filter(|first| first.contains(' ')).unwrap_or(help)
 }

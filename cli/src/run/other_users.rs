@@ -103,7 +103,7 @@ impl Drop for OtherUsers {
 /// Whether a process with its number and, as far as that can be known, its owner exists.
 fn lives(folder: &Path) -> bool {
     let Some(process) = process_with(folder).filter(|process| exists(*process)) else { return false };
-    // Of four, the one for files.
+    // The last of the four ids is the one for files.
     let status = files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
     let user = numbers(&status, "Uid:").last().copied();
     let owner = fs::symlink_metadata(folder).map(|about| about.uid()).ok();
@@ -220,7 +220,7 @@ mod tests {
         fs::create_dir(&elsewhere).unwrap();
         assert!(lives(&place.join(&own)) && !lives(&elsewhere) && !lives(&place.join("notes")));
         if geteuid().is_root() {
-            // Of another user: its process had this number in another namespace.
+            // The folder is another user's: its process had this number in another namespace.
             std::os::unix::fs::chown(place.join(&own), Some(65534), None).unwrap();
             assert!(!lives(&place.join(&own)));
             std::os::unix::fs::chown(place.join(&own), Some(rustix::process::getuid().as_raw()), None).unwrap();
@@ -246,7 +246,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
         assert_eq!((mode(&to), mode(&to.join("hang.json"))), (0o700, 0o600));
         if geteuid().is_root() {
-            // Of another user than the folder.
+            // The file belongs to another user than the folder.
             std::os::unix::fs::chown(from.join("hang.json"), Some(65534), None).unwrap();
             assert!(copy(&from, &scratch.0.join("again"), &mut 0).is_err());
             assert_eq!(fs::read_dir(scratch.0.join("again")).unwrap().count(), 0);

@@ -39,7 +39,7 @@ pub(super) struct Given<'a> {
     pub option: Option<&'a str>,
     pub variable: Option<&'a str>,
     pub around: Option<&'a str>,
-    /// Where that run has processes of other users put their folders.
+    /// The place of that run for the folders of other users' processes.
     pub for_other_users: Option<&'a str>,
     pub job: Option<&'a str>,
 }
@@ -65,7 +65,7 @@ fn template_in(root: &str) -> String {
 }
 
 enum Kind {
-    /// Where the user has said; with the folders that this run made, its own and those above it, the outermost first.
+    /// At the place that the user has named; with the folders that this run made, its own and those above it, the outermost first.
     AskedFor(Vec<PathBuf>),
     Nested,
     Private,
@@ -110,7 +110,7 @@ impl Root {
         let mark = files::json_in::<serde_json::Value>(&self.path, MARK).filter(serde_json::Value::is_object);
         let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
         mark[ends::KEY] = serde_json::json!(ends);
-        // In place: the lock is on this file, which only gets longer.
+        // The mark is rewritten in place: the lock is on this file, which only gets longer.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));
     }
@@ -312,7 +312,7 @@ pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
-/// Removes a folder that this process has made, for its owner only. Where it has nothing but the mark, no descriptor is needed for that.
+/// Removes a folder that this process has made, for its owner only. A folder with nothing but the mark needs no descriptor for that.
 pub(super) fn remove_own(folder: &Path) {
     let _ = fs::remove_file(folder.join(MARK)).and_then(|()| fs::remove_dir(folder));
     old_runs::remove(folder);
@@ -320,7 +320,7 @@ pub(super) fn remove_own(folder: &Path) {
 
 fn remove_empty(made: &[PathBuf]) {
     let is_gone = |path: &PathBuf| fs::remove_dir(path).map_or_else(|e| e.kind() == io::ErrorKind::NotFound, |()| true);
-    // What lies above a folder that stays is not empty.
+    // The folders above one that stays are not empty.
     let _ = made.iter().rev().all(is_gone);
 }
 

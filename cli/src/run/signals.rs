@@ -43,13 +43,13 @@ impl Caught {
         // SIGXFSZ must not end this command: only a file cannot be written.
         let wanted =
             PASSED_ON.into_iter().chain([Signal::XFSZ]).filter(|&signal| !inherited::signals().ignores(signal));
-        // Where SIGCHLD is ignored, the kernel reaps children, and their exit status is lost.
+        // While SIGCHLD is ignored, the kernel reaps children, and their exit status is lost.
         system::do_not_ignore(Signal::CHILD);
         let wanted = wanted.chain([Signal::CHILD]).filter_map(|signal| signal.as_raw().try_into().ok()).collect();
         Self { wanted: system::blocked(wanted), early: Vec::new() }
     }
 
-    /// The program is about to be started. What has come so far has not reached it, the terminal's signals neither.
+    /// The program is about to be started. No signal that has come so far has reached it, not even the terminal's.
     pub fn program_starts(&mut self) {
         let come = self.wait(Some(Duration::ZERO));
         self.early.extend(come);

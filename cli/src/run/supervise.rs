@@ -129,7 +129,7 @@ impl Supervisor<'_> {
         let early = caught.early();
         self.interrupted |= early.iter().any(Heard::is_ctrl_c);
         let signals: Vec<_> = early.iter().filter(|heard| !heard.is_own()).filter_map(Heard::signal).collect();
-        // In which order they came is not known. A program that is not stopped takes no harm from SIGCONT, but no one else may end its stop.
+        // The order of the signals is unknown. A program that is not stopped takes no harm from SIGCONT, but no one else may end its stop.
         let (last, first): (Vec<_>, Vec<_>) = signals.into_iter().partition(|&signal| signal == Signal::CONT);
         first.into_iter().chain(last).for_each(|signal| tree::send(self.program, signal));
         loop {

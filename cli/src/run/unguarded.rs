@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// The pause after the first look; each further one is twice as long. What uses CUDA takes a tenth of a second to start.
+/// The pause after the first look; each further one is twice as long. A process that uses CUDA takes a tenth of a second to start.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 const DRIVER: &str = "libcuda.so";

@@ -243,7 +243,7 @@ mod tests {
                 random ^= random << 13;
                 random ^= random >> 7;
                 random ^= random << 17;
-                // Where numbers are: the directory at the beginning, and the lists at the end.
+                // The dump has its numbers in the directory at the beginning, and in the lists at the end.
                 let at = late[random as usize % late.len()];
                 let odd = [0, 1, 0x7f, 0x80, 0xff, (random >> 40) as u8];
                 let end = bytes.len().min(at + 1 + (random >> 50) as usize % 4);

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// What tells a file from others: its path and its build id, or, without one, when the dump was made.
+/// Tells a file from others: its path and its build id, or, without one, when the dump was made.
 type Key = (String, Vec<u8>, Option<u32>);
 
 thread_local! {

@@ -1,4 +1,4 @@
-//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame. Where a code file is gone, the frames
+//! The stacks that a hang's report has kept (`stacks.dmp`), with a name, a file and a line for every frame. If a code file is gone, the frames
 //! that the process itself has found are reported, by file and offset.
 //!
 //! Must not: name anything from a file other than the mapped one, or fail for the contents of a dump.
@@ -27,7 +27,7 @@ pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
 
 const MOST_BYTES: u64 = 64 << 20;
 
-/// The stacks in a run folder; `None` where it holds none. What cannot be read costs the names, in one line.
+/// The stacks in a run folder; `None` where it holds none. For unreadable stacks, one line says why.
 pub(crate) fn of_folder(folder: &Path, hang: Option<&HangReport>) -> Option<Result<Vec<StackSeen>, String>> {
     of_dump(folder, |dump| named(dump, hang))
 }

@@ -79,7 +79,7 @@ impl Symbolizer {
         self.names[&address].as_deref()
     }
 
-    /// Where an address is mapped, and the names of that file, if it is still the file that was mapped.
+    /// The mapping of an address, and the names of its file, if it is still the file that was mapped.
     fn place(&self, address: u64) -> Option<(&Range, Option<Rc<Loader>>)> {
         let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
         let before = range.written_before;
@@ -134,7 +134,7 @@ impl Symbolizer {
     }
 }
 
-/// The functions of one address as frames of a stack: the last has the others inlined. Where none is known, the place alone.
+/// The functions of one address as frames of a stack: the last has the others inlined. Without any, the place alone.
 pub(crate) fn at_place(mut functions: Vec<FrameSeen>, place: &FrameSeen) -> Vec<FrameSeen> {
     if functions.is_empty() {
         functions.push(FrameSeen::default());

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// What was asked for is not there or cannot be read; the text says what and why.
+    /// A file, folder or process is not there or cannot be read; the text says which and why.
     Input(String),
     /// The arguments do not go together; the text says why.
     Usage(String),
@@ -20,7 +20,7 @@ impl Failure {
         Self::Input(format!("{}: {why}", path.as_ref().display()))
     }
 
-    /// As the parser of arguments has them.
+    /// The exit codes are those of the parser of arguments.
     pub fn exit_code(&self) -> u8 {
         match matches!(self, Self::Usage(_)) {
             true => 2,

@@ -1,4 +1,4 @@
-//! What every room of the command shares: failures, output, exit codes, and how spans, moments and names are written.
+//! The parts that every room of the command shares: failures, output, exit codes, and how spans, moments and names are written.
 
 pub(crate) mod exit_code;
 mod failure;

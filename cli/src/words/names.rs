@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 pub(crate) struct Names<'a> {
     texts: &'a StringTable,
-    /// By where the name lies among the texts: shorter to hash than the name.
+    /// Demangled names, by the address of the name among the texts: shorter to hash than the name.
     demangled: HashMap<usize, Box<str>>,
     nameless: HashMap<u64, Box<str>>,
 }

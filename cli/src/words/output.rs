@@ -23,7 +23,7 @@ macro_rules! write_line {
 pub(crate) use write_line;
 
 impl<'a> Output<'a> {
-    /// Standard output. What is written is there after [`Output::flush`].
+    /// Standard output. Its text is complete after [`Output::flush`].
     #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
     pub fn standard() -> Output<'static> {
         Output::to(io::stdout().lock())
@@ -132,7 +132,7 @@ impl Progress {
         }
     }
 
-    /// Before a line that stays.
+    /// Clears the progress, before a line that stays.
     pub fn clear(&mut self) {
         if self.shown.take().is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");

@@ -2,7 +2,7 @@
 
 pub(crate) const PAGES: &str = include_str!("../../../docs/HAZARDS.md");
 
-/// What a page says of what happened, in one line of plain text; `None` where there is no such paragraph.
+/// The paragraph of a page on what happened, in one line of plain text; `None` where there is none.
 pub(crate) fn what_happened(code: &str) -> Option<String> {
     let (_, rest) = page(code)?.split_once("**What happened.**")?;
     let paragraph = rest.split("\n\n").next()?;

@@ -71,10 +71,10 @@ pub struct About {
     /// The operation's number if the stream was idle before it.
     pub first: Option<u64>,
     pub stream_entry: Option<&'static Stream>,
-    /// For the record: from where the program came to it, where that is more than the caller; else 0.
+    /// The record's path from the program to the call, where that is more than the caller; else 0.
     pub from: u64,
     pub flags: u8,
-    /// For the record: what else it says; of what has an owner the owner's handle is put in.
+    /// The record's payload, without the owner's handle, which is added when the record is made.
     pub raw: RawPayload,
 }
 
@@ -242,7 +242,7 @@ impl Call {
         self.open = Some(open);
         if submits {
             if let Some(entry) = stream_entry {
-                // What the thread has launched before is on its streams first.
+                // The thread's earlier launches come to its streams first.
                 self.slot.fold_launches();
                 self.about.first = entry.submitting(self.operation(), self.guard.tracker.stream_idle_until(entry));
             }
@@ -382,7 +382,7 @@ pub fn written(to: Handle) -> Option<Handle> {
     (!to.is_null()).then(|| unsafe { *to.cast::<Handle>() })
 }
 
-/// What was in flight, as a hazard's record holds it.
+/// The operation in flight, as a hazard's record holds it.
 pub fn other(busy: InFlight) -> ConflictingOperation {
     match busy.stream {
         // Work of destroyed streams: no further facts.

@@ -7,7 +7,7 @@
 use lazyguard_core::state::Caller;
 use std::marker::PhantomData;
 
-/// Where the frame of an export is. It is there as long as the export runs, which the lifetime stands for.
+/// The address of an export's frame. The lifetime stands for the run of the export, which the frame lasts for.
 #[derive(Clone, Copy)]
 pub struct Frame<'f>(*const usize, PhantomData<&'f usize>);
 

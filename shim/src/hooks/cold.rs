@@ -139,7 +139,7 @@ impl Call {
         self.meets(kind, Flags::default());
     }
 
-    /// What a load of this kind meets, or would have met. Returns whether anything is in flight.
+    /// Notes the hazard that a load of this kind meets, or would have met. Returns whether anything is in flight.
     fn meets(&self, kind: ColdKind, flags: Flags) -> bool {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);

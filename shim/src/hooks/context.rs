@@ -121,7 +121,7 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl Real
     succeeds(entry, before, real, |call| {
         let context = call.guard.tracker.context_entry(call.about.context);
         if let Some(context) = context.filter(|_| limit == STACK_SIZE) {
-            // What launches have set aside stays where the limit was that before.
+            // A launch may have set more aside before: the larger amount stays.
             context.sets_local_memory_aside(value as u64);
         }
     })

@@ -59,7 +59,7 @@ pub(super) fn copies(
 
 /// An address, if it may be one of the host's.
 fn of_host(kind: u32, host: u64, unified: u64) -> u64 {
-    /// Of `CUmemorytype`.
+    /// Values of `CUmemorytype`.
     const HOST: u32 = 1;
     const UNIFIED: u32 = 4;
     match kind {
@@ -73,7 +73,7 @@ fn of_host(kind: u32, host: u64, unified: u64) -> u64 {
 macro_rules! described {
     ($structure:ident at $copy:expr, $($size:ident)+) => {{
         let at = |offset: usize| $copy.cast::<u8>().wrapping_add(offset);
-        // SAFETY: the program passes a structure, which the driver reads as well: on a card, whatever is wrong with the call. What kind of memory it is is read as an integer.
+        // SAFETY: the program passes a structure, which the driver reads as well: on a card, whatever is wrong with the call. The kind of memory is read as an integer.
         let kind = |offset| unsafe { at(offset).cast::<u32>().read_unaligned() };
         // SAFETY: as above; sizes and addresses are integers.
         let word = |offset| unsafe { at(offset).cast::<u64>().read_unaligned() };

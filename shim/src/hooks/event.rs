@@ -33,7 +33,7 @@ pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Aga
     };
     let before = move |call: &mut Call| {
         call.submits_to(stream);
-        // What the stream has is asked, and no more. If that is unknown, the event stands for fewer operations than it could.
+        // This folds the launches of the stream alone. If that fails, the event stands for fewer operations than it could.
         let _ = call.guard.tracker.fold_of(call.about.stream);
         // Read before the submission: operations of other threads meanwhile may come after the event.
         operations.set(call.about.stream_entry.map_or(0, |entry| entry.submitted_count() + 1));
@@ -111,7 +111,7 @@ pub(super) fn completes(entry: Entry, event: Handle, real: impl Again) -> i32 {
     lightly(entry, at_hand, before, real, then)
 }
 
-/// In the cache of streams: no handle has these bits, and that of a context only one of them.
+/// An event's key in the cache of streams: no handle has these bits, and a context's key only one of them.
 fn event_key(event: Handle) -> u64 {
     event as u64 | 3
 }

@@ -75,7 +75,7 @@ macro_rules! define_nccl_hooks {
 
 lazyguard_core::with_nccl_api!(define_nccl_hooks);
 
-/// From the first byte to the last of rows that lie a pitch apart.
+/// The bytes from the first to the last one of rows that lie a pitch apart.
 fn pitched(pitch: usize, width: usize, rows: usize) -> usize {
     pitch.wrapping_mul(rows.saturating_sub(1)).wrapping_add(width)
 }

@@ -54,7 +54,7 @@ pub(super) fn submission(
 /// A submission up to its real call, where that is by the fast path, as [`door::leaf`] gives it.
 pub(super) type Begun = Option<Option<(&'static Guard, FastSubmission)>>;
 
-/// What a submission is about.
+/// The object, the arguments and the stream of a submission.
 #[derive(Clone, Copy)]
 pub(super) struct Subject {
     pub facts: SubmissionFacts,
@@ -62,7 +62,7 @@ pub(super) struct Subject {
 }
 
 impl Subject {
-    /// Of a call other than a launch, about an object by its handle, or about none.
+    /// The subject of a call other than a launch, about an object by its handle, or about none.
     #[inline(always)]
     pub fn of(entry: Entry, handle: u64, stream: Handle, raw: RawPayload) -> Self {
         let object = object_key(entry.entry_point, handle);
@@ -96,7 +96,7 @@ pub(super) fn begin(
     })
 }
 
-/// From where a call other than a launch is made: its record has the caller and no path.
+/// The word for the caller of a call other than a launch: its record has no path.
 #[inline(always)]
 pub(super) fn from_caller(entry: Entry) -> u64 {
     from_word(entry.caller().address as u64, 0)
@@ -136,7 +136,7 @@ pub(super) fn begin_out_of_line(
     begin(entry, *facts, from, |_, _| true)
 }
 
-/// About memory, or about nothing that is known: a later one of the call on the stream is like it.
+/// A submission about memory, or about no known object: the thread's next one by this call on the stream takes the fast path.
 #[inline(always)]
 pub(super) fn in_order(entry: Entry, stream: Handle, raw: RawPayload, real: impl Again) -> i32 {
     let subject = Subject::of(entry, 0, stream, raw);
@@ -196,7 +196,7 @@ pub fn lightly(
         return result;
     }
     door::leaf(move || {
-        // Of a query like the one before no more is kept than when it was made.
+        // A query like the one before adds only a count and its time to that one's record.
         if Keep::of(class) != Keep::Folded || !slot.fold_query(open, entered, result) {
             slot.close(open, class, guard.now(), result);
         }
@@ -309,7 +309,7 @@ impl Call {
         if result != SUCCESS || !self.about.submits || !may_be_fast {
             return;
         }
-        // What is remembered already keeps the path to it.
+        // A function that is cached already keeps the path of its launches.
         if object != 0 && self.slot.cached_loaded_function(object, context, self.epoch) != Some(number) {
             self.slot.cache_loaded_function(object, context, self.epoch, number);
         }
@@ -385,7 +385,7 @@ mod tests {
         guard
     }
 
-    /// What a launch leaves, but for its times.
+    /// All that a launch leaves, but for its times.
     #[derive(Debug, PartialEq)]
     struct Left {
         steps: Vec<CallStep>,

@@ -225,7 +225,7 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
     }
 }
 
-/// What a node of this kind is about: the number of the kernel, the address of the host function, the handle of event or graph.
+/// The object of a node of this kind: the number of the kernel, the address of the host function, the handle of event or graph.
 fn is_about(call: &Call, kind: NodeKind, node: Handle, listed: &mut Listed) -> Option<u64> {
     let handle = |ask: fn(Handle, *mut Handle) -> Option<i32>| {
         let found = driver::told(null_mut(), |found| ask(node, found));
@@ -300,7 +300,7 @@ pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real
 }
 
 impl Call {
-    /// By a structure of a kernel node's own, or by one of any node's, which begins with the kind.
+    /// Reads a structure of a kernel node's own, or one for any node, which begins with the kind.
     fn uses_node(&mut self, params: Handle) -> (NodeKind, Handle) {
         self.about.context = self.current_context();
         let symbol = self.entry_point.symbol();

@@ -163,7 +163,7 @@ impl Call {
 
     fn long_in_flight(&self) -> Option<ConflictingOperation> {
         let tracker = &self.guard.tracker;
-        // What is not known is not reported.
+        // Without the fold, unfolded launches go unreported.
         let _ = tracker.fold();
         let of_context = tracker.streams().filter(|(_, stream)| stream.context() == self.about.context);
         for (number, stream) in of_context {
@@ -184,7 +184,7 @@ impl Call {
         let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
         let tracker = &self.guard.tracker;
         let is_busy = || entry.busy(tracker.stream_idle_until(entry));
-        // A fold may find work, and ends none: it changes nothing about a stream that is busy. What is unknown counts as busy.
+        // A fold may find work, and ends none: it changes nothing about a stream that is busy. A stream whose launches cannot be folded counts as busy.
         if !is_busy() && tracker.fold_of(stream) && !is_busy() {
             return;
         }

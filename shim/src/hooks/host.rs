@@ -246,7 +246,7 @@ const MOST_OF_GRAPHS: usize = 4096;
 /// A block for a function in a graph, the one that there is for it or a new one; null where there is no room, which is counted.
 fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Wanted {
     if is_of_guard(function) {
-        // What the program got by a way around the hooks. The driver is given it as it is.
+        // The program got the guard's function by a way around the hooks. The driver is given it as it is.
         return not_kept();
     }
     let mut kept = lock(&call.guard.of_graphs);

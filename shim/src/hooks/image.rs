@@ -38,7 +38,7 @@ struct Given {
 }
 
 impl Given {
-    /// What the program gives to the driver as an image; of a reference, the fat binary that it is to.
+    /// The image that the program gives to the driver; for a reference, the fat binary that it is to.
     fn of(code: Handle) -> Option<Self> {
         let at = code.cast_const().cast::<u8>();
         let start = start_at(at)?;
@@ -73,7 +73,7 @@ impl Given {
     }
 }
 
-/// What stands at an address that the driver is about to read from.
+/// The kind of image at an address that the driver is about to read from.
 fn start_at(code: *const u8) -> Option<Start> {
     Start::of(|n| readable::value(code.wrapping_add(n)).unwrap_or(0))
 }
@@ -81,9 +81,9 @@ fn start_at(code: *const u8) -> Option<Start> {
 /// The content of an image, and the options of its load.
 pub(super) type Content<'a> = (Cow<'a, [u8]>, LoadOptions);
 
-/// What is loaded, where the profile keeps such: complete code, and options that the driver only reads. Of a
-/// reference it is the fat binary's. Kernels that print or allocate make no difference: the driver refuses to change the buffer
-/// (`CU_LIMIT_PRINTF_FIFO_SIZE`) or the heap only once such a kernel was launched, and the guard launches nothing.
+/// The content that a call loads, where the profile keeps such: complete code, and options that the driver only reads. A reference stands for its fat binary.
+/// Kernels that print or allocate make no difference: the driver refuses to change the buffer (`CU_LIMIT_PRINTF_FIFO_SIZE`) or the heap only once such a
+/// kernel was launched, and the guard launches nothing.
 pub(super) fn given<'a>(code: Handle, Options { count, options, values }: Options) -> Option<Content<'a>> {
     /// The driver knows some forty.
     const MOST_OPTIONS: usize = 256;
@@ -99,7 +99,7 @@ pub(super) fn given<'a>(code: Handle, Options { count, options, values }: Option
         // SAFETY: so many options can be read, and as many values.
         unsafe { (options.cast::<i32>().add(at).read_unaligned(), values.cast::<u64>().add(at).read_unaligned()) }
     });
-    // The driver takes a number of 32 bits. What a program leaves beside it may be another thing in each run.
+    // The driver takes a number of 32 bits. The bits that a program leaves above it may differ from run to run.
     let options = LoadOptions::new(given)
         .filter(|options| options.all().iter().all(|(_, value)| u32::try_from(*value).is_ok()))?;
     let content = Given::of(code).filter(|given| given.is_complete)?.content()?;

@@ -62,7 +62,7 @@ fn cold_launched(call: &Call, function: Handle, result: i32) {
 }
 
 impl Call {
-    /// From where the program came to a launch, by what is kept of the path of an earlier one.
+    /// The program's path to a launch, found by the path that is kept of an earlier one.
     pub fn made_from(&self, kept: Option<&AtomicUsize>) -> u64 {
         let known = kept.and_then(|kept| path::from(kept, self.caller));
         known.unwrap_or_else(|| self.guard.paths.find(self.guard, kept, self.caller))
@@ -77,7 +77,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    /// Of a launch whose block shape was set on the function beforehand.
+    /// The extent of a launch whose block shape was set on the function beforehand.
     pub fn of_grid(width: i32, height: i32) -> Self {
         Self { grid: [width as u32, height as u32, 1], ..Self::default() }
     }
@@ -138,7 +138,7 @@ pub(super) fn kernel_ex(entry: Entry, config: Handle, function: Handle, real: im
 /// Whether a launch configuration asks for all blocks at once. The driver looks at the attributes after function, context and their number.
 #[inline(always)]
 fn is_cooperative(config: &CUlaunchConfig, function: Handle) -> bool {
-    /// Of `CUlaunchAttributeID`, of which a newer driver has more than this build knows.
+    /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`. A newer driver has attributes that this build does not know.
     const COOPERATIVE: u32 = 2;
     /// There are some twenty, and no launch has use for one of them twice.
     const MOST: u32 = (readable::PAGE / size_of::<CUlaunchAttribute>()) as u32;

@@ -90,7 +90,7 @@ fn loaded(call: &Call, library: u64, told: Told) {
             known = Known::Unused;
         }
     }
-    // What the guard has loaded itself is known better.
+    // The guard itself has recorded whether a library that it loaded ahead prints.
     if told.ahead == 0 && call.about.raw.loaded_image().prints() {
         loader.prints(library, Prints::Yes);
     }
@@ -149,7 +149,7 @@ pub(super) fn get_kernel(entry: Entry, kernel: Handle, library: Handle, name: Ha
     })
 }
 
-/// What a call that succeeded has resolved by name: the handle, and the number it is known by from now on.
+/// The function that a successful call has resolved by name: its handle, and the number that the guard gives it.
 pub(super) fn resolved(call: &Call, out: Handle, name: Handle, kind: FunctionKind) -> Option<(Handle, u32)> {
     let handle = written(out).filter(|_| !name.is_null())?;
     // SAFETY: the driver has just read it, a terminated name.

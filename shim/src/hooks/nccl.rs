@@ -214,7 +214,7 @@ fn around(
     result
 }
 
-/// Of a call that is made so rarely that it is always a visit behind the door.
+/// For a call that is so rare that each one visits the guard behind the door.
 const NOT_AT_HAND: Option<fn(&mut Call) -> bool> = None;
 
 /// A call that makes a communicator. `begin` takes an entry for it, so that a rank that waits in the call is seen to have come.
@@ -327,7 +327,7 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
     let record = |call: &Call| {
         let communicator = of.get();
         communicator.iter().for_each(|one| revoke::submits_to(one, call.about.stream));
-        // What is captured runs with the graph, which ranks may capture at different times and as often as they like.
+        // A captured call runs with the graph, which ranks may capture at different times and as often as they like.
         let is_captured = call.about.flags & flag::CAPTURED != 0;
         let counted = communicator.filter(|_| !is_captured);
         let short = |number: i32| u16::try_from(number).ok();
@@ -359,7 +359,7 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
         }
         enters
     };
-    // What succeeds leaves nothing to be done but once for each communicator.
+    // After a success there is something to do only once for each communicator.
     let wanted = |result: i32| result != SUCCESS || of.get().is_none_or(|one| !one.has_rank());
     around(entry, (Some(at_hand), before), real, wanted, |call, result| {
         if begun(result) {

@@ -106,7 +106,7 @@ impl Call {
         self.about.stream_entry.is_some_and(|stream| !stream.capturing()) && context.is_some_and(|c| !c.capturing())
     }
 
-    /// The call submits an operation to a stream. What is captured is not submitted.
+    /// The call submits an operation to a stream. A captured operation is not submitted.
     #[inline(always)]
     pub fn submits_to(&mut self, stream: Handle) {
         self.on_stream(stream);
@@ -118,7 +118,7 @@ impl Call {
         }
     }
 
-    /// What the call waited for has ended, by its success.
+    /// The call's success proves that the work has ended which it waited for.
     pub fn proven(&self) {
         let About { stream, context, .. } = self.about;
         if let Some(scope) = proves(self.entry_point, stream, context) {

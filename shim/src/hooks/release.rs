@@ -11,7 +11,7 @@ use crate::record::guard;
 use crate::runtime::door;
 
 impl Call {
-    /// What the program is answered at once where its release is put off, by `LAZYGUARD_DEFER`: of memory, a module or a library.
+    /// The result that the program gets at once where `LAZYGUARD_DEFER` puts off its release of memory, a module or a library.
     pub(super) fn puts_off(&self, of: u64) -> Option<i32> {
         let (guard, context) = (self.guard, self.about.context);
         if !guard.settings.defers_releases || context == 0 {

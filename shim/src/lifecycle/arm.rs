@@ -186,7 +186,7 @@ fn start_facts(start_ticks: Option<u64>, initialised: Initialised) -> StartFacts
     }
 }
 
-/// In clock ticks since the machine started.
+/// When the process started, in clock ticks since the machine did.
 fn start_ticks() -> Option<u64> {
     let told = std::fs::read_to_string("/proc/self/stat").ok()?;
     // Behind the name in brackets, which may hold anything, the 22nd field is the 20th.

@@ -11,7 +11,7 @@ use crate::watch::telling;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::trace::layout::state;
 
-/// After the program's own exit handlers.
+/// The C library calls this after the program's own exit handlers.
 #[used]
 #[link_section = ".fini_array"]
 static UNLOADED: extern "C-unwind" fn() = exiting;

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-/// With a function for each entry point from its first one on.
+/// The library that the hooks stand in front of, with a function for each entry point from `first` on.
 pub struct Adopted<const FUNCTIONS: usize> {
     first: usize,
     functions: [AtomicPtr<c_void>; FUNCTIONS],
@@ -83,7 +83,7 @@ macro_rules! own_calls {
         static OWN: Own = Own { $($field: AtomicPtr::new(null_mut()),)+ };
 
         impl Own {
-            /// In this object; `None` forgets them.
+            /// Looks the functions up in this object; `None` forgets them.
             fn look_up(&self, object: Option<Dynamic>) {
                 $(
                     let function = object.and_then(|object| object.defines($symbol));

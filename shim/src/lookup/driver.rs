@@ -17,7 +17,7 @@ use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-/// What the hooks call; null before. The places of those in [`HOT`] stay empty: see [`real_of`].
+/// The functions that the hooks call; null until adopted. The entries of those in [`HOT`] stay empty: see [`real_of`].
 static REAL: [AtomicPtr<c_void>; ENTRY_POINTS.len()] = [const { AtomicPtr::new(null_mut()) }; ENTRY_POINTS.len()];
 
 #[inline(always)]
@@ -51,7 +51,7 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
         && ADOPTED.adopt(object, || OWN.look_up(Some(dynamic)))
 }
 
-/// By the object's own name, or its file's.
+/// Whether an object is the driver, by its own name or its file's.
 pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
     match dynamic.soname() {
         Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
@@ -100,7 +100,7 @@ pub fn remember(entry_point: EntryPoint, pointer: *mut c_void) {
 pub type Handle = *mut c_void;
 
 pub const SUCCESS: i32 = 0;
-/// Without a driver, or without the function in it.
+/// The result without a driver, or without the function in it.
 pub const NOT_FOUND: i32 = 500;
 /// `CU_LIBRARY_BINARY_IS_PRESERVED`: the driver may rely on the bytes until the unload. CUDA's runtimes state it.
 pub const BINARY_IS_PRESERVED: i32 = 1;
@@ -123,7 +123,7 @@ own_calls! {
         (module: *mut Handle, image: *const c_void, count: c_uint, options: *mut c_int, values: *mut Handle);
     module_function = c"cuModuleGetFunction" (function: *mut Handle, module: Handle, name: *const c_char);
     module_function_count = c"cuModuleGetFunctionCount" (count: *mut c_uint, module: Handle);
-    /// Without loading them.
+    /// Lists the functions without loading them.
     module_functions = c"cuModuleEnumerateFunctions" (functions: *mut Handle, count: c_uint, module: Handle);
     library_load_data = c"cuLibraryLoadData"
         (library: *mut Handle, code: *const c_void, options: *mut c_int, values: *mut Handle, count: c_uint,
@@ -198,7 +198,7 @@ pub fn current_context() -> Handle {
     told(null_mut(), |context| ctx_get_current(context)).unwrap_or(null_mut())
 }
 
-/// What a call of the driver has filled in, if it has succeeded.
+/// The value that a call of the driver has filled in, if it has succeeded.
 pub fn told<T>(mut value: T, ask: impl FnOnce(&mut T) -> Option<i32>) -> Option<T> {
     (ask(&mut value) == Some(SUCCESS)).then_some(value)
 }

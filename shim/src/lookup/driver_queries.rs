@@ -6,18 +6,18 @@ use super::driver::{self, Handle, SUCCESS};
 use crate::runtime::own_memory::{self, Unread};
 use lazyguard_core::diagnose::{Device, Needs};
 
-/// Of `CUpointer_attribute`.
+/// Values of `CUpointer_attribute`.
 const CONTEXT: i32 = 1;
 const MEMORY_TYPE: i32 = 2;
 const HOST_POINTER: i32 = 4;
 const IS_MANAGED: i32 = 8;
 const RANGE_START_ADDR: i32 = 11;
 const MEMPOOL_HANDLE: i32 = 17;
-/// Of `CUmemorytype`.
+/// `CU_MEMORYTYPE_HOST`.
 const HOST: u32 = 1;
 /// `CUDA_ERROR_INVALID_VALUE`: an unknown address.
 const INVALID_VALUE: i32 = 1;
-/// Of `CUfunction_attribute`.
+/// Values of `CUfunction_attribute`.
 const SHARED_SIZE_BYTES: i32 = 1;
 const LOCAL_SIZE_BYTES: i32 = 3;
 const NUM_REGS: i32 = 4;
@@ -25,9 +25,9 @@ const NUM_REGS: i32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     Value(u64),
-    /// The host's, and not yet known to be readable.
+    /// The memory is the host's, and not yet known to be readable.
     NotYetKnown,
-    /// Not the host's, or not readable.
+    /// The memory is not the host's, or not readable.
     Unknown,
 }
 
@@ -94,7 +94,7 @@ fn attribute(handle: Handle, kernel: bool, device: i32, which: i32) -> Option<u3
     u32::try_from(value).ok()
 }
 
-/// What a block needs of a device; `shared_bytes` are the launch's.
+/// A block's needs of a device; `shared_bytes` are the launch's.
 pub fn needs(handle: Handle, kernel: bool, device: i32, threads: u32, shared_bytes: u64) -> Option<Needs> {
     let attribute = |which| attribute(handle, kernel, device, which);
     let shared_bytes = shared_bytes.saturating_add(u64::from(attribute(SHARED_SIZE_BYTES)?));

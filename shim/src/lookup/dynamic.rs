@@ -26,7 +26,7 @@ const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 const DT_VERSYM: i64 = 0x6fff_fff0;
 const DT_RELACOUNT: i64 = 0x6fff_fff9;
-/// Of a version: only for programs linked with an older release.
+/// The flag of a version that is only for programs linked with an older release.
 const HIDDEN: u16 = 0x8000;
 const STT_FUNC: u8 = 2;
 /// The symbol's function chooses the real one.
@@ -82,7 +82,7 @@ impl Dynamic {
         if !self.lies_below_base() {
             return Some(if value < self.base { relocated } else { value });
         }
-        // Of the two, the one nearer to the dynamic section.
+        // The table is at the address that is nearer to the dynamic section.
         let distance = |address: usize| address.abs_diff(self.first.addr());
         Some(if distance(relocated) < distance(value) { relocated } else { value })
     }

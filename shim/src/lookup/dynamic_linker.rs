@@ -77,7 +77,7 @@ pub fn real(handle: *mut c_void, name: &CStr) -> *mut c_void {
     call(real_dlsym(), handle, name)
 }
 
-/// What the program's look-up finds without this library.
+/// The symbol that the program's look-up finds without this library.
 pub fn next(handle: *mut c_void, name: &CStr) -> *mut c_void {
     call(next_dlsym(), handle, name)
 }

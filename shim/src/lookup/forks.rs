@@ -91,14 +91,14 @@ fn wait() {
     IN_VAIN.store(true, Ordering::Relaxed);
 }
 
-/// After a fork, successful or not.
+/// Runs in the parent after a fork, successful or not.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn after() {
     FORKS.fetch_sub(1, Ordering::SeqCst);
     tls::set_visits(tls::visits().saturating_sub(1));
 }
 
-/// In the child's only thread. Only stores.
+/// Runs in the child's only thread, and only stores.
 #[link_section = ".text.lazyguard_start"]
 extern "C" fn in_child() {
     let depth = tls::visits().saturating_sub(1);

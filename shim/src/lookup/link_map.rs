@@ -37,7 +37,7 @@ extern "C" {
     static _r_debug: Debug;
 }
 
-/// For code that runs before any other thread and before `dl_iterate_phdr` is bound.
+/// The loaded objects, for code that runs before any other thread and before `dl_iterate_phdr` is bound.
 pub fn at_start() -> impl Iterator<Item = &'static LinkMap> {
     // SAFETY: filled in before any code runs, under a name that programs leave alone.
     let first = unsafe { (&raw const _r_debug.first).read() };
@@ -92,7 +92,7 @@ impl LinkMap {
         Dynamic::at(self.base, self.first)
     }
 
-    /// By the header in a library's first segment; none for the program, and below the base.
+    /// The program headers that a library's first segment names; none for the program, and below the base.
     fn headers(&self) -> &[libc::Elf64_Phdr] {
         if self.path().is_empty() || self.base == 0 || self.dynamic().lies_below_base() {
             return &[];

@@ -2,7 +2,7 @@
 //! calls `dlsym` with a lock which another thread's callback of `dl_iterate_phdr` waits for would hang (ctypes beside `threadpoolctl`). So the guard reads
 //! the linker's counter, and takes the lock only when that has changed.
 //!
-//! The counter lies in `_rtld_global` behind two free mutexes, and is looked for once, in the only thread. Where it is not found, or differs from
+//! The counter lies in `_rtld_global` behind two free mutexes, and is looked for once, in the only thread. If it is not found, or differs from
 //! `dl_iterate_phdr`'s number, the lock is taken each time.
 //!
 //! Must not: write there.
@@ -38,7 +38,7 @@ pub fn find(loads: u64) {
     }
 }
 
-/// Behind two free mutexes.
+/// The word with this number behind two free mutexes.
 fn behind_locks(words: &[AtomicU64], number: u64) -> Option<&AtomicU64> {
     let is_one = |words: &&[AtomicU64]| {
         let mut expected = FREE.iter().chain(&FREE).chain([&number]);
@@ -53,7 +53,7 @@ pub fn count() -> Option<u64> {
     unsafe { COUNTER.load(Ordering::Relaxed).as_ref() }.map(|counter| counter.load(Ordering::Relaxed))
 }
 
-/// By `dl_iterate_phdr`, in a visit.
+/// Compares the counter with `dl_iterate_phdr`'s number, in a visit.
 pub fn check(loads: u64) {
     if count().is_some_and(|count| count != loads) {
         COUNTER.store(null_mut(), Ordering::Relaxed);

@@ -60,12 +60,12 @@ impl Loaded<'_> {
         self.0.dlpi_addr.checked_add(offset)
     }
 
-    /// From its load address; `None` outside its readable segments.
+    /// The distance from its load address; `None` outside its readable segments.
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         self.bytes(address, 1).and_then(|_| address.checked_sub(self.0.dlpi_addr))
     }
 
-    /// In a segment that can be written to, also only until it is relocated.
+    /// Whether an address is in a segment that can be written to, if only until it is relocated.
     pub fn is_writable(&self, address: u64) -> bool {
         self.segment(address, 1, libc::PF_W).is_some()
     }
@@ -96,7 +96,7 @@ unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *
     c_int::from(!goes_on.unwrap_or(false))
 }
 
-/// Until one visit returns `false`. No object comes or goes meanwhile. The loader's lock of its list is held, not that of `dladdr`.
+/// Visits the loaded objects until one visit returns `false`. No object comes or goes meanwhile. The loader's lock of its list is held, not that of `dladdr`.
 pub fn each(mut visit: Visit<'_>) {
     forks::visit(|| {
         // SAFETY: the callback has the type that is asked for, and its argument lives as long as this call.
@@ -104,7 +104,7 @@ pub fn each(mut visit: Visit<'_>) {
     });
 }
 
-/// What `look` finds in the first object where it finds something. It allocates nothing: see [`each`].
+/// The result of `look` for the first object that has one. It allocates nothing: see [`each`].
 pub fn find<T>(mut look: impl FnMut(&Loaded<'_>) -> Option<T>) -> Option<T> {
     let mut found = None;
     each(&mut |object| {

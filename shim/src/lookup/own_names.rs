@@ -24,7 +24,7 @@ const OF_SANITIZERS: [&CStr; 8] = [
     c"__cxa_thread_atexit_impl",
 ];
 
-/// In every sanitizer's runtime.
+/// Every sanitizer's runtime has this function.
 const MARK: &CStr = c"__sanitizer_print_stack_trace";
 
 #[link_section = ".text.lazyguard_start"]

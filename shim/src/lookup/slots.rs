@@ -109,7 +109,7 @@ fn pass(counts: (u64, u64)) -> bool {
     if BOUND[1].load(Ordering::Relaxed) != unloads {
         nccl::forget_if_gone();
     }
-    // What has been loaded since is at the list's end.
+    // Objects that were loaded since are at the list's end.
     let new = loads - BOUND[0].load(Ordering::Relaxed).min(loads);
     let skipped = objects::count().saturating_sub(new);
     let (mut number, mut is_over) = (0, true);
@@ -180,7 +180,7 @@ fn bind(object: &Loaded<'_>) {
     pages.close();
 }
 
-/// For a slot that is not filled in yet, if that hook's function will be found.
+/// The hook for a slot that is not filled in yet, if the linker will find that hook's function.
 fn of_unbound(dynamic: Dynamic, slot: &Slot) -> Option<*mut c_void> {
     let (name, is_own) = dynamic.symbol_of(slot)?;
     let is_hooked = !is_own && concerns(name);
@@ -211,7 +211,7 @@ fn at_start(name: &CStr) -> Option<*mut c_void> {
     })?
 }
 
-/// In an object, in those that it needs, and so on.
+/// Looks a name up in an object, in those that it needs, and so on.
 pub fn in_needs(dynamic: Dynamic, name: &CStr) -> Option<*mut c_void> {
     (0..=DEEPEST).find_map(|depth| so_deep(dynamic, name, depth))
 }

@@ -15,7 +15,7 @@ unsafe impl Sync for Hook {}
 pub struct HookTable {
     pub exports: [Hook; DRIVER_ENTRY_POINTS.len()],
     pub nccl: [Hook; NCCL_ENTRY_POINTS.len()],
-    /// For `cuModuleGetLoadingMode` from `cuGetProcAddress`, by which runtimes alone look it up.
+    /// The hook for `cuModuleGetLoadingMode` from `cuGetProcAddress`, by which runtimes alone look it up.
     pub loading_mode_for_runtime: Hook,
 }
 
@@ -44,7 +44,7 @@ pub fn dlsym_hook() -> *mut c_void {
     DLSYM.load(Ordering::Relaxed)
 }
 
-/// For a pointer of `cuGetProcAddress`.
+/// The hook for a pointer of `cuGetProcAddress`.
 pub fn hook_for_runtime(entry_point: EntryPoint) -> *mut c_void {
     match table() {
         Some(table) if entry_point.symbol() == "cuModuleGetLoadingMode" => table.loading_mode_for_runtime.0.cast_mut(),

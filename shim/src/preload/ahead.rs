@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
 pub struct Image {
-    /// With the zero that ends text for the driver.
+    /// The content, with the zero that ends text for the driver.
     pub terminated: Box<[u8]>,
     pub options: LoadOptions,
     /// Modules for each context; or libraries in all.
@@ -35,7 +35,7 @@ impl Image {
     }
 }
 
-/// By context, image, and number among the image's.
+/// A module or library that is loaded ahead, by context, image, and number among the image's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Ready {
     context: u32,
@@ -89,7 +89,7 @@ impl Ahead {
         }
     }
 
-    /// Into the current context; `None` if it is the program's by now.
+    /// Loads an image into the current context; `None` if it is the program's by now.
     pub fn load(&self, context: u32, image: u32, nth: u32) -> Result<Option<There>, Skip> {
         let wanted = self.images.get(image as usize).ok_or(Skip::DriverRefused)?;
         let context = wanted.options.home(context);
@@ -97,7 +97,7 @@ impl Ahead {
         let here = |ready: &&Ready| (ready.context, ready.image, ready.nth) == (context, image, nth);
         let known = {
             let mut ready = lock(&self.ready);
-            // Of a context that has gone unnoticed.
+            // Another identity belongs to a context that has gone unnoticed.
             ready.retain(|ready| ready.context != context || ready.identity == identity);
             ready.iter().find(here).copied()
         };

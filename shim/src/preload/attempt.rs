@@ -107,7 +107,7 @@ struct Content {
     kind: FunctionKind,
     owner: u64,
     handles: Vec<u64>,
-    /// Not to come into the context yet.
+    /// The code is not to come into the context yet.
     is_held: bool,
 }
 
@@ -318,7 +318,7 @@ impl<'a> Attempt<'a> {
         let Some(there) = there else { return Ok(Content::NONE) };
         let (process, context, owner, kind) = (self.process, self.context, there.owner, there.kind);
         self.done.modules += u64::from(there.is_new);
-        // A library comes into the context with its first kernel. Of one that was there before, it is known whether it prints.
+        // A library comes into the context with its first kernel. The loader already knows whether an older one prints.
         match kind {
             FunctionKind::Function => process.tracker.set_present(owner, context, true),
             FunctionKind::Kernel if there.is_new && there.prints != Prints::No => {

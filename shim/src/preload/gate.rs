@@ -33,7 +33,7 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// For a process with one thread: with more, the kernel waits 5 to 15 ms.
+/// Registers the barrier while the process has one thread: with more, the kernel waits 5 to 15 ms.
 #[link_section = ".text.lazyguard_start"]
 pub fn register() {
     membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);

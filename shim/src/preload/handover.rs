@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct There {
     pub owner: u64,
     pub kind: FunctionKind,
-    /// Those that the program uses, where the profile names any.
+    /// The functions that the program uses, where the profile names any.
     pub functions: Option<Vec<u64>>,
     pub is_new: bool,
     /// Known where it was loaded just now.

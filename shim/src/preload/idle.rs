@@ -187,8 +187,8 @@ pub fn settle() {
 /// How long a destroying thread waits at most.
 const SETTLED: Duration = Duration::from_millis(200);
 
-/// What is in flight in the current context; streams that may be busy are asked. The gate is closed. Another thread's own default stream counts as
-/// known. This thread's call was entered at `entered`, here and below.
+/// The work in flight in the current context; the driver is asked about streams that may be busy. The gate is closed. Another thread's own default stream
+/// counts as known. This thread's call was entered at `entered`, here and below.
 pub fn in_flight(process: &Process, context: u32, thread: u32, entered: Nanos) -> Vec<InFlight> {
     // A stream that is destroyed meanwhile is not in the list, or waits.
     let _asking = Asking::counted(&ASKING);
@@ -250,7 +250,7 @@ fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
 /// The least time between submissions of a thread that fills a queue.
 const LATELY_NANOS: u64 = 10_000_000;
 
-/// With a full queue such a thread is blocked, and so is a query.
+/// Whether another thread submits to a stream. With a full queue such a thread is blocked, and so is a query.
 fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> bool {
     let asks = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
     let mut others = process.tracker.threads().filter(|(_, slot)| slot.in_use() && slot.thread() != thread);
@@ -258,7 +258,7 @@ fn another_thread_submits_to(process: &Process, number: u32, thread: u32) -> boo
     others.any(|(_, slot)| slot.published().is_some_and(submits))
 }
 
-/// Between the marks that a destroying thread looks for. This thread's own call is not submitted yet.
+/// Asks the driver about a stream, between the marks that a destroying thread looks for. This thread's own call is not submitted yet.
 fn ask(process: &Process, number: u32, thread: u32, entered: Nanos) -> Option<bool> {
     let stream = process.tracker.stream_entry(number)?;
     let others = stream.kind() == StreamKind::PerThread && stream.thread() != thread;

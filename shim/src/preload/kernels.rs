@@ -35,7 +35,7 @@ pub fn memory() -> Option<Memory> {
     Some(Memory { free: free as u64, total: total as u64 })
 }
 
-/// Into the current context.
+/// Brings a library into the current context.
 pub fn bring(process: &Process, context: u32, library: u64) {
     if driver::library_module(&mut null_mut(), library as Handle) == Some(SUCCESS) {
         process.tracker.set_present(library, context, true);

@@ -217,7 +217,7 @@ const SETTLES_NANOS: Nanos = 1_000_000_000;
 /// No linked library has a longer name.
 const MOST_NAME_BYTES: usize = 255;
 
-/// Where the runtime's fat binary is; `None` outside of objects.
+/// The place of the runtime's fat binary; `None` outside of objects.
 pub fn place_of(reference: u64) -> Option<Place> {
     let mut name = Vec::with_capacity(MOST_NAME_BYTES);
     let mut samples = Samples::with_room();
@@ -233,7 +233,7 @@ pub fn place_of(reference: u64) -> Option<Place> {
     Some(Place { object: String::from_utf8(name).ok()?, offset, image: samples.id() })
 }
 
-/// By the beginning and the length.
+/// Compares the fat binary by its beginning and its length.
 fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
     let reference = object.address(place.offset);
     let content = reference.and_then(|reference| fat_binary_at(object, reference));

@@ -31,7 +31,7 @@ const BACK_OFF: u64 = 10;
 /// The least gain in pace for which the gate is closed.
 const WORTH_NANOS: u64 = 2_000_000;
 
-/// What [`Loader::may_have_pending`] asks lies together, at the end of `releases` and the beginning of `libraries`.
+/// The counts that [`Loader::may_have_pending`] reads lie together, at the end of `releases` and the beginning of `libraries`.
 #[derive(Default)]
 #[repr(C)]
 pub struct Loader {
@@ -115,7 +115,7 @@ impl Loader {
         }
     }
 
-    /// For expected libraries whose objects have come.
+    /// Looks for expected libraries whose objects have come.
     #[inline]
     pub fn look_for_libraries(&self, process: &Process) {
         if !self.driver_eager {
@@ -191,7 +191,7 @@ impl Loader {
         self.busy.load(Ordering::Relaxed)
     }
 
-    /// What waits for a context, and has its turn.
+    /// The items that wait for a context and may be loaded now.
     pub(super) fn due(&self, process: &Process, context: u32, first: FirstLaunch, at_start: bool) -> Vec<Item> {
         let mut items = self.queue().pending_for(context, process.now());
         if first != FirstLaunch::Made {
@@ -226,7 +226,7 @@ impl Loader {
         prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
     }
 
-    /// By an attempt that began then.
+    /// Notes whether an attempt that began at `begun` found the context idle.
     pub(super) fn was_idle(&self, process: &Process, idle: bool, begun: Nanos) {
         let now = process.now();
         match idle {

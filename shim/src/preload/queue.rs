@@ -42,14 +42,14 @@ impl Item {
 #[derive(Default)]
 pub struct Queue {
     pending: Vec<(u32, Item)>,
-    /// For the contexts still to come.
+    /// Libraries to bring into the contexts still to come.
     pub libraries: Vec<Item>,
     spent: BTreeMap<u32, Spent>,
     spent_before: Spent,
     skipped: BTreeMap<Skip, u64>,
     /// Counted once as not loaded yet.
     put_back: HashSet<(Skip, u32, Item)>,
-    /// On late arrivals, in all contexts.
+    /// The budget spent on late arrivals, in all contexts.
     pub late: Spent,
     /// Devices that have had a context.
     pub started: HashSet<i32>,
@@ -62,7 +62,7 @@ impl Queue {
         self.pending.len()
     }
 
-    /// Without what waits until the start is over.
+    /// The items of a context, without those that wait until the start is over.
     pub fn pending_for(&self, context: u32, elapsed: Nanos) -> Vec<Item> {
         let here = self.pending.iter().filter(|(c, _)| *c == context).map(|(_, item)| *item);
         here.filter(|item| !matches!(item, Item::Rest(_)) || rest_is_due(elapsed)).collect()
@@ -93,7 +93,7 @@ impl Queue {
         self.forget(|(_, item)| item.owner() == owner);
     }
 
-    /// Of items that can no longer be loaded.
+    /// Drops items that can no longer be loaded, and counts them.
     fn forget(&mut self, gone: impl Fn(&(u32, Item)) -> bool) {
         let before = self.pending.len();
         self.pending.retain(|entry| !gone(entry));

@@ -137,7 +137,7 @@ impl Release {
         (self.what == What::Registration).then_some(self.of)
     }
 
-    /// Of the same thing.
+    /// Whether both release the same object.
     pub fn repeats(self, other: Self) -> bool {
         let is_code = |release: Self| matches!(release.what, What::Module | What::Library);
         self.of == other.of && is_code(self) == is_code(other)

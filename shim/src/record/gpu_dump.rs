@@ -169,7 +169,7 @@ impl GpuDump {
             && !self.taken.load(Ordering::Relaxed)
     }
 
-    /// What a request would come to; `None` where no dump is to be had, or one was taken.
+    /// The outcome that a request would have; `None` where no dump is wanted, or one was taken.
     pub fn is_due(&self, process: &Process) -> Option<GpuDumpSeen> {
         let fails = process.settings.on_hang.ends_waits();
         if !(fails || process.settings.gpu_dump.is_wanted()) || self.taken.swap(true, Ordering::Relaxed) {
@@ -298,7 +298,7 @@ fn is_unread(pipe: &Path) -> bool {
     unsafe { libc::ioctl(pipe.as_raw_fd(), libc::FIONREAD, &raw mut bytes) == 0 && bytes > 0 }
 }
 
-/// Without a reader this fails.
+/// Opens the pipe for writing. Without a reader this fails.
 fn open_pipe(pipe: &Path) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     OpenOptions::new().write(true).custom_flags(flags).open(pipe)

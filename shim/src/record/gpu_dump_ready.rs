@@ -22,7 +22,7 @@ const GENERATION_FLAGS: c_int = 7;
 const SKIP_ABORT: u32 = 1 << 4;
 pub(super) const ABORTS: &str =
     "the program's own dumps are without skip_abort (CUDA_COREDUMP_GENERATION_FLAGS): the driver would abort it";
-/// With no memory, and no image beyond the relocated ones, in the file.
+/// Leaves memory out of the dump, and all images but the relocated ones.
 const FLAGS: u32 = 0x3f;
 /// `CU_COREDUMP_SKIP_SHARED_MEMORY`.
 const SKIP_SHARED_MEMORY: u32 = 1 << 2;
@@ -31,7 +31,7 @@ const SKIP_SHARED_MEMORY: u32 = 1 << 2;
 pub(super) static TELLS: AtomicBool = AtomicBool::new(false);
 pub(super) static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// On a thread of the driver's.
+/// The driver calls this on a thread of its own.
 extern "C" fn begins(_: Handle, _process: c_int, _device: c_int) {
     HAS_BEGUN.store(true, Ordering::Relaxed);
 }

@@ -42,7 +42,7 @@ pub struct Guard {
     pub paths: Paths,
     pub profile: Option<profile::Notes>,
     pub schedule: Option<Schedule>,
-    /// What the guard has put into graphs, by host function and its argument (`hooks::host`).
+    /// The blocks that the guard has put into graphs, by host function and its argument (`hooks::host`).
     pub of_graphs: Mutex<HashMap<(u64, u64), AtomicPtr<c_void>>>,
 }
 

@@ -36,11 +36,11 @@ pub struct Hazards {
     fillers: Mutex<Vec<Filler>>,
     /// Launches on a stream of one.
     launches_behind: AtomicU64,
-    /// In this epoch of the state.
+    /// The resident blocks, and the epoch of the state in which they were counted.
     resident: Mutex<(u32, Resident)>,
 }
 
-/// By function and device, threads of a block, and bytes of shared memory.
+/// Blocks that fit on a device, by function and device, threads of a block, and bytes of shared memory.
 type Resident = HashMap<(u64, u32, u32), u64>;
 
 /// A grid in flight that fills its device.
@@ -95,7 +95,7 @@ impl Hazards {
         self.waiting.load(Ordering::Acquire) > 0
     }
 
-    /// Without waits that are over.
+    /// Gives the waits to `then`, without those that are over.
     pub fn with_waits<R>(&self, process: &Process, then: impl FnOnce(&mut Waits) -> R) -> R {
         let mut waits = lock(&self.waits);
         waits.forget(|wait| has_ended(process, wait.stream, wait.wait.at));
@@ -160,7 +160,7 @@ impl Hazards {
         process.tracker.set_slow_path(true);
     }
 
-    /// Without those that have ended; once there are none, launches take the fast path.
+    /// The fillers that have not ended; once there are none, launches take the fast path.
     pub fn fillers(&self, process: &Process) -> Vec<Filler> {
         let mut fillers = lock(&self.fillers);
         fillers.retain(|filler| !has_ended(process, filler.stream, filler.launch.at));
@@ -205,7 +205,7 @@ impl Hazards {
         })
     }
 
-    /// By code; empty where that cannot be had at once.
+    /// The hazards by code; empty where their lock is taken.
     pub fn counts(&self, prevented: bool) -> Vec<(String, u64)> {
         let name = |(code, count): (Code, u64)| (code.name().to_owned(), count);
         self.fold.try_lock().map(|fold| fold.counts(prevented).into_iter().map(name).collect()).unwrap_or_default()

@@ -108,7 +108,7 @@ impl Log {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Between two looks; shorter with every launch in the log.
+    /// The pause between two looks; shorter with every launch in the log.
     pub fn pause(&self) -> Duration {
         Duration::from_millis(if self.level == LogLevel::Launch { 10 } else { 100 })
     }
@@ -119,7 +119,7 @@ impl Log {
         }
     }
 
-    /// In the exiting thread, if the log's thread releases the records soon; no later line is written.
+    /// Writes the last lines in the exiting thread, if the log's thread releases the records soon; no later line is written.
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         self.stopped.store(true, Ordering::Relaxed);
         // A log of every launch may have many last ones.

@@ -58,7 +58,7 @@ impl Mappings {
         }
     }
 
-    /// At a function's first use.
+    /// Asks for a look at the mappings, if a first use is called from an address in none that was noted.
     pub fn called_from(&self, address: u64) {
         // The thread with the lock will find this file.
         let Ok(noted) = self.noted.try_lock() else { return };

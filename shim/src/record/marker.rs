@@ -29,7 +29,7 @@ const LOOK_EVERY: Nanos = 1_500_000_000;
 const ONE_HANG: Nanos = 60_000_000_000;
 /// Most answers of a process, which Python's stacks fork.
 const MOST_ANSWERS: u32 = 3;
-/// Of a process that fails its blocked calls.
+/// Ends the line of a process that fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
 const MOST_BYTES: u64 = 1024;
 const HOLDS_WITHIN_MS: u32 = 50;
@@ -155,7 +155,7 @@ impl Marker {
         content(&file)
     }
 
-    /// If only this user or the superuser can write it.
+    /// Opens the marker if only this user or the superuser can write it.
     fn open(&self, options: &mut OpenOptions) -> io::Result<File> {
         let file = files::open_with(&self.path, options, libc::O_NOFOLLOW)?;
         files::trusted(&file.metadata()?, "another user can write it")?;

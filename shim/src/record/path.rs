@@ -42,11 +42,11 @@ const NONE: usize = 1;
 pub struct Path {
     /// The return addresses; the first one again in place of missing ones.
     frames: [usize; MOST_FRAMES],
-    /// From right above the hook's own return address.
+    /// The distances of the frames from right above the hook's own return address.
     distances: [i32; MOST_FRAMES],
     /// The same of the line's address.
     outside: i32,
-    /// In the recording, from 1.
+    /// The path's number in the recording, from 1.
     number: u16,
     /// Whether a frame is found by its frame pointer: then all frames count, else three.
     varies: bool,

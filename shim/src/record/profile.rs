@@ -38,7 +38,7 @@ pub struct Notes {
     folder: PathBuf,
     is_named: bool,
     part: String,
-    /// At the start, and by which parts.
+    /// The profile at the start, and the parts that it was read from.
     known: Profile,
     parts: Vec<PathBuf>,
     kept: HashSet<ImageId>,
@@ -210,7 +210,7 @@ impl Notes {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// At a kernel's first use; its name, if known. A look-up is no use: runtimes look all up.
+    /// Notes a kernel's first use, with its name, if known. A look-up is no use: runtimes look all up.
     pub fn uses(&self, library: u64, kernel: Option<&str>) {
         let mut noted = lock(&self.noted);
         noted.is_no_longer_unused(library, &self.known, self.day);
@@ -236,7 +236,7 @@ impl Notes {
         self.write();
     }
 
-    /// On the exiting thread, which does not wait for long.
+    /// Writes the profile on the exiting thread, which does not wait for long.
     pub fn finish(&self, has_hung: bool) {
         if !has_hung {
             lock(&self.noted).end(&self.known, self.day);
@@ -252,7 +252,7 @@ impl Notes {
         Some(format!("of the profile, {} could not be written: {why}", noted.failed))
     }
 
-    /// What this run has loaded and the folder lacked, in words.
+    /// The code that this run has loaded and the folder lacked, in words.
     pub fn lacked(&self) -> Option<String> {
         let noted = self.noted.try_lock().ok()?;
         let images = noted.own.images.keys().filter(|id| !self.known.images.contains_key(id)).count();
@@ -263,7 +263,7 @@ impl Notes {
         (!parts.is_empty() && noted.failed == 0).then(lacked)
     }
 
-    /// Without a lock on the notes, which the program's threads take.
+    /// Writes files without the lock on the notes, which the program's threads take.
     fn write(&self) {
         let Some((images, own)) = lock(&self.noted).take_news() else { return };
         // Images first: a part names what is there.
@@ -647,7 +647,7 @@ mod tests {
         let count = || fs::read_dir(folder.0.join("elsewhere")).unwrap().count();
         let found = |day| {
             let notes = folder.open(day * DAY);
-            // What is new is noted all the same, but for its bytes.
+            // A new image is noted all the same, but for its bytes.
             run(&notes, format!("new {day}").as_bytes(), "k");
             assert_eq!((notes.complaint(), notes.known.images.is_empty()), (None, false));
             notes.ahead().len()

@@ -34,7 +34,7 @@ pub struct Backing {
 /// Tried when there is too little room.
 const SMALLER: [usize; 2] = [4 << 20, Shape::SMALLEST];
 
-/// For the guard's own diagnosis: tables, and some thousand records.
+/// The bytes of a recording for the guard's own diagnosis: tables, and some thousand records.
 const UNWANTED: usize = 4 << 20;
 const MOST_IN_MEMORY: usize = 16 << 20;
 
@@ -42,7 +42,7 @@ impl Backing {
     /// More segments of a lane than a program fills while the log's thread starts.
     const FIRST: usize = 64;
 
-    /// In the folder if that can be (0 bytes: the least); `None` if there is not even memory.
+    /// Makes the recording, in the folder if that can be (0 bytes: the least); `None` if there is not even memory.
     pub fn make(folder: Option<&RunFolder>, bytes: usize) -> Option<Self> {
         let mut why = None;
         if let (Some(folder), true) = (folder, bytes > 0) {
@@ -202,7 +202,7 @@ fn suitable(file: &File, asked_for: bool, bytes: usize) -> Result<bool, String> 
     file_system.suits(asked_for, bytes as u64).map(|()| file_system.is_in_memory())
 }
 
-/// For the tables, and the first segments of each lane.
+/// Allocates room in the file for the tables, and the first segments of each lane.
 fn allocate_first(file: &File, shape: &Shape) -> Result<(), String> {
     let [tables, segment] = [shape.segments_at(), shape.segment_words()].map(|words| words * layout::WORD);
     // The last byte gives the file its whole size.

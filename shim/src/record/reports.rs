@@ -24,9 +24,9 @@ pub struct Reports {
     pub open: Mutex<Option<Reported>>,
     /// Held while a report is written; `true` once the final summary is.
     pub ended: Mutex<bool>,
-    /// Of threads outside driver calls, and its time.
+    /// The recorded activity of threads outside driver calls, after the time since which every thread was recorded anew.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
-    /// Of each loading call: when its thread's processor time was read, and that.
+    /// For each loading call: when its thread's processor time was read, and that time.
     pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos)>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
@@ -38,7 +38,7 @@ impl Reports {
         Self { turns: Turns::of(folder), ..Self::default() }
     }
 
-    /// Without its stacks: of a rank its first lines, unless another rank has the same.
+    /// Writes the report without its stacks; for a rank its first lines, unless another rank has the same.
     pub fn write(&self, report: &HangReport) {
         match &self.turns {
             None => standard_error::write(&report.text()),
@@ -54,7 +54,7 @@ impl Reports {
         }
     }
 
-    /// If this process has written the newest report.
+    /// Writes more lines, if this process has written the newest report.
     pub fn add(&self, lines: &Block) {
         if self.turns.as_ref().is_none_or(Turns::writes) {
             standard_error::write(lines);

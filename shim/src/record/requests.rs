@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
 pub struct Requests {
-    /// Where the recording is in memory.
+    /// The file for requests if the recording is in memory.
     file: Option<RequestFile>,
     answered: AtomicU64,
     in_recording: bool,

@@ -28,7 +28,7 @@ pub struct RunFolder {
     /// The process does not remove it.
     stays: bool,
     pub asked_for: bool,
-    /// Of all processes of the job.
+    /// The folder of all processes of the job.
     pub shared: Option<PathBuf>,
 }
 
@@ -95,7 +95,7 @@ impl RunFolder {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, "it is full of other runs"))
     }
 
-    /// By making its log; `false` if another process has, or has had it.
+    /// Takes a folder by making its log; `false` if another process has, or has had it.
     fn take(folder: &Path) -> io::Result<bool> {
         if !folder.is_dir() {
             fs::create_dir_all(folder)?;
@@ -151,7 +151,7 @@ impl RunFolder {
         }
     }
 
-    /// Of the `lazyguard run` around this process.
+    /// The folder of the `lazyguard run` around this process.
     pub fn of_run(&self) -> Option<PathBuf> {
         let run = environment::get(RUN_ROOT).filter(|run| !run.is_empty())?;
         let folder = PathBuf::from(settings::literal_folder(&run));
@@ -220,7 +220,7 @@ fn clean_up(base: &Path, user: u32) {
     tidy(base, &sight);
 }
 
-/// Also one that this user may not signal.
+/// Whether a process exists, also one that this user may not signal.
 fn exists(process: u32) -> bool {
     let Some(process) = libc::pid_t::try_from(process).ok().filter(|&process| process > 0) else { return false };
     // SAFETY: signal 0 only asks.

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 const MOST_POINTS: usize = 4096;
 const LOOK_EVERY: Duration = Duration::from_micros(500);
-/// From a call's hook to its effect, on a busy machine.
+/// The time from a call's hook to its effect, on a busy machine.
 const SETTLES_IN: Nanos = 5_000_000;
 
 pub struct Schedule {
@@ -46,7 +46,7 @@ struct Seen {
     counts: Vec<(String, u32)>,
     /// Awaited calls, and when they came.
     came: Vec<(String, Nanos)>,
-    /// By function and stream, thread and caller, or thread.
+    /// The keys that have had their first call: function and stream, thread and caller, or thread.
     firsts: Vec<(u64, u64)>,
     points: usize,
 }
@@ -74,7 +74,7 @@ impl Schedule {
         Some(Self { points, holds, left: left.into(), held: AtomicU64::new(0), seen: Mutex::default() })
     }
 
-    /// What waits has waited by itself only since.
+    /// When this last held a thread: until then, a wait may be due to the schedule.
     pub fn held(&self) -> Nanos {
         self.held.load(Ordering::Relaxed)
     }

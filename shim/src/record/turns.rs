@@ -17,7 +17,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-/// Of a job's hangs, and of its slow waits.
+/// Most causes of a job's hangs, and as many of its slow waits, that are written.
 const MOST_CAUSES: usize = 2;
 
 pub struct Turns {

@@ -15,10 +15,10 @@ use lazyguard_core::report::HangReport;
 use lazyguard_core::Nanos;
 use std::cell::OnceCell;
 
-/// For objects without a look-up. The question takes a lock that a forked child would find taken.
+/// For objects that come without a look-up. Looking for them takes a lock that a forked child would find taken.
 const BIND_EVERY: Nanos = 500_000_000;
 
-/// Of the recording, at a time: a few milliseconds' work.
+/// Pieces of the recording that each round makes present: a few milliseconds' work.
 const PIECES: usize = 256;
 
 const SHARES_DESCRIPTORS: &str =

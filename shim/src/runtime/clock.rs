@@ -8,11 +8,11 @@ use super::hot::HOT;
 use lazyguard_core::Nanos;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// At the load: the counter, and nanoseconds of the system's clock.
+/// The counter and the system's clock, in nanoseconds, when the library was loaded.
 #[link_section = ".data.lazyguard_start"]
 static LOADED: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 
-/// At the load. Returns the system's time.
+/// Reads both clocks when the library is loaded. Returns the system's time.
 #[inline(always)]
 pub fn first_look() -> u64 {
     let (ticks, nanos) = pair();
@@ -21,7 +21,7 @@ pub fn first_look() -> u64 {
     nanos
 }
 
-/// At 0; measures for a millisecond at most.
+/// Starts the guard's clock at 0; measures for a millisecond at most.
 pub fn start() {
     let first = (LOADED[0].load(Ordering::Relaxed), LOADED[1].load(Ordering::Relaxed));
     let scale = measure(first).unwrap_or(0);
@@ -41,7 +41,7 @@ pub fn now_when_armed() -> Nanos {
     now_by(u64::wrapping_sub)
 }
 
-/// With this difference between counter and start.
+/// The time by the counter; `difference` subtracts its start.
 #[inline(always)]
 fn now_by(difference: impl Fn(u64, u64) -> u64) -> Nanos {
     let scale = HOT.clock_scale.load(Ordering::Relaxed);
@@ -121,7 +121,7 @@ fn counter_is_steady() -> bool {
 #[cfg(target_arch = "x86_64")]
 const POWER_LEAF: u32 = 0x8000_0007;
 
-/// By the processor's last leaf, EDX of [`POWER_LEAF`], and the kernel's clock source.
+/// Whether the counter is steady, by the processor's last leaf, EDX of [`POWER_LEAF`], and the kernel's clock source.
 #[cfg(target_arch = "x86_64")]
 fn is_steady(last_leaf: u32, power: u32, clock_source: &[u8]) -> bool {
     // Bit 8: the rate does not depend on power states.
@@ -157,7 +157,7 @@ fn scale_of((ticks_0, nanos_0): (u64, u64), (ticks_1, nanos_1): (u64, u64)) -> O
     u64::try_from((u128::from(nanos_1.checked_sub(nanos_0)?) << 32) / u128::from(ticks)).ok()
 }
 
-/// From the first reading to the last, unless a short measurement contradicts.
+/// The scale from the first reading to the last, unless a short measurement contradicts.
 fn confirmed(first: (u64, u64), begin: (u64, u64), end: (u64, u64)) -> Option<u64> {
     const LEAST_NANOS: u64 = 1_000_000;
     // As exact as a short measurement.

@@ -107,7 +107,7 @@ pub fn leaf<T: Copy>(part: impl FnOnce() -> T) -> Option<T> {
     }
 }
 
-/// By the system call itself, which is no cancellation point. A signal ends it early.
+/// Sleeps by the system call itself, which is no cancellation point. A signal ends it early.
 pub fn pause(span: Duration) {
     let span = libc::timespec { tv_sec: span.as_secs() as libc::time_t, tv_nsec: span.subsec_nanos() as libc::c_long };
     // SAFETY: the time is valid for reading; what remains of it is not asked for.

@@ -29,7 +29,7 @@ pub fn is_empty() -> bool {
     !ANY.load(Ordering::Relaxed)
 }
 
-/// From the dynamic linker: the C library may have no list of its own yet.
+/// The environment that the dynamic linker passes: the C library may have no list of its own yet.
 #[link_section = ".data.lazyguard_start"]
 static AT_START: AtomicPtr<*const c_char> = AtomicPtr::new(null_mut());
 
@@ -63,13 +63,13 @@ unsafe fn begins(entry: *const c_char, with: &[u8]) -> bool {
     with.iter().enumerate().all(|(at, byte)| unsafe { *entry.add(at) as u8 == *byte })
 }
 
-/// Variables of the guard's, and of other tools in the driver.
+/// Keeps the variables of the guard, and of other tools in the driver.
 #[inline(always)]
 pub fn remember() {
     remember_those(AT_START.load(Ordering::Relaxed));
 }
 
-/// Where another library's constructor initialises CUDA first.
+/// For arming: another library's constructor may initialise CUDA before this library's own has called [`remember`].
 pub fn remember_if_not_yet() {
     if SWITCH.load(Ordering::Relaxed) == UNKNOWN {
         // SAFETY: the C library's own variable.
@@ -175,7 +175,7 @@ const ON: u8 = 2;
 #[link_section = ".data.lazyguard_start"]
 static SWITCH: AtomicU8 = AtomicU8::new(UNKNOWN);
 
-/// Without `LAZYGUARD=off`; also before the library's own constructor.
+/// Whether `LAZYGUARD=off` is not set; true before the library's own constructor.
 #[link_section = ".text.lazyguard_start"]
 pub fn switched_on() -> bool {
     SWITCH.load(Ordering::Relaxed) != OFF

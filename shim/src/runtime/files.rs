@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 pub const PROGRAM: &str = "/proc/self/exe";
 
-/// Without `/proc`, by the name that the program was started with.
+/// The program's file; without `/proc`, the name that it was started with.
 pub fn program() -> Option<PathBuf> {
     fs::read_link(PROGRAM).ok().or_else(|| {
         // SAFETY: takes a number. The kernel has put the text into the process's memory for good.
@@ -27,7 +27,7 @@ pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
     open_with(path.as_ref(), OpenOptions::new().read(true), 0)
 }
 
-/// For a file of the guard's own.
+/// Opens a file of the guard's own, through no link.
 pub fn open_unlinked(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), libc::O_NOFOLLOW)
 }
@@ -56,7 +56,7 @@ impl Memory for InFile {
     }
 }
 
-/// Under another name, `fresh`, in the same folder: no reader sees it before it is whole.
+/// Writes the file under another name, `fresh`, in the same folder: no reader sees it before it is whole.
 pub fn replace(
     to: &Path,
     fresh: &Path,

@@ -17,11 +17,11 @@ pub struct Hot {
     pub clock_scale: AtomicU64,
     /// 0 lets a submission pass.
     pub gate: AtomicU64,
-    /// Of the last armed process's state.
+    /// The epoch of the last armed process's state.
     pub epoch: AtomicU32,
-    /// From a thread's pointer to its own variable, or 0.
+    /// The distance from a thread's pointer to its own variable, or 0.
     pub own: AtomicUsize,
-    /// `cuLaunchKernel` and `cuLaunchKernelEx`, or an interposer's.
+    /// The real `cuLaunchKernel` and `cuLaunchKernelEx`, or an interposer's.
     pub launches: [AtomicPtr<c_void>; 2],
 }
 

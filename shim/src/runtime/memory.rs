@@ -70,7 +70,7 @@ impl List {
     }
 }
 
-/// By [`class`], aligned to [`LEAST`]; and by the power of two of blocks aligned to their size.
+/// Free blocks by [`class`], aligned to [`LEAST`]; and by the power of two, for blocks aligned to their size.
 static SIZES: [List; 36] = [const { List(AtomicU64::new(0)) }; 36];
 static POWERS: [List; 15] = [const { List(AtomicU64::new(0)) }; 15];
 
@@ -86,7 +86,7 @@ fn class(size: usize) -> (usize, usize) {
 }
 
 enum Source {
-    /// With bytes and alignment of its blocks.
+    /// A list, with the bytes and the alignment of its blocks.
     List(&'static List, usize, usize),
     Mapping,
 }
@@ -169,7 +169,7 @@ fn is_reserved(pointer: *mut u8) -> bool {
     (start..start + RESERVE).contains(&(pointer as usize))
 }
 
-/// With room for so many more; `None` where there is no memory.
+/// A copy with room for so many more; `None` where there is no memory.
 pub fn copy_of(bytes: &[u8], more: usize) -> Option<Vec<u8>> {
     let mut copy = room_for(bytes.len().checked_add(more)?)?;
     copy.extend_from_slice(bytes);
@@ -193,7 +193,7 @@ pub fn is_left(bytes: usize) -> bool {
     !pages.is_null() && unsafe { libc::munmap(pages.cast(), bytes) } == 0
 }
 
-/// For a small value; or null.
+/// Memory for a small value; or null.
 pub fn place<T>() -> *mut T {
     const { assert!(size_of::<T>() <= LARGEST) };
     allocate(Layout::new::<T>()).cast()

@@ -39,7 +39,7 @@ fn has_filter() -> Option<bool> {
     Some(status.lines().any(|line| line.starts_with("Seccomp:") && !line.ends_with('0')))
 }
 
-/// If a thread has asked in the last minute; for a thread with descriptors of its own.
+/// Looks for a filter if a thread has asked in the last minute. Only a thread with descriptors of its own calls this.
 pub fn look_for_a_filter() {
     if is_wanted() {
         // A filter that cannot be ruled out counts as one.
@@ -47,7 +47,7 @@ pub fn look_for_a_filter() {
     }
 }
 
-/// Before memory is read without files.
+/// Asks the log's thread to look for a filter, before memory is read without files.
 pub fn will_be_read() {
     if !is_wanted() {
         SEEN.store(0, Ordering::Relaxed);
@@ -55,7 +55,7 @@ pub fn will_be_read() {
     WANTED_AT.store(clock::now().max(1), Ordering::Relaxed);
 }
 
-/// By the log's thread; waits no longer than `limit`.
+/// Waits until the log's thread has looked, for no longer than `limit`.
 pub fn have_a_filter_looked_for(limit: Duration) {
     will_be_read();
     let since = Instant::now();
@@ -72,7 +72,7 @@ pub enum Unread {
     Never,
 }
 
-/// For a thread of the program's.
+/// Reads this process's memory in a thread of the program's.
 pub fn read_without_files(address: u64, into: &mut [u8]) -> Result<(), Unread> {
     will_be_read();
     match SEEN.load(Ordering::Relaxed) {

@@ -21,8 +21,8 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Until the libraries have made their thread-local data, for a limited time: later the program may have used up its memory, and the C library would end
-    /// the process.
+    /// Waits until the libraries have made their thread-local data, for a limited time: later the program may have used up its memory, and the C library would
+    /// end the process.
     pub fn wait(self) {
         while !self.ready.load(Ordering::Acquire) && self.since.elapsed() < Duration::from_millis(50) {
             door::pause(Duration::from_micros(50));

@@ -18,7 +18,7 @@ pub struct Process {
     pub tracker: Tracker,
     pub id: u32,
     pub program: String,
-    /// In its job, or empty.
+    /// The process's rank in its job, or empty.
     pub rank: String,
     pub driver_version: i32,
 }
@@ -72,10 +72,10 @@ pub fn was_ever_armed() -> bool {
     EVER_ARMED.load(Ordering::Relaxed)
 }
 
-/// After a fault of the guard, or because memory ran out.
+/// The guard has stepped aside, after a fault of its own or because memory ran out.
 static RETIRED: AtomicBool = AtomicBool::new(false);
 
-/// Of a guard that stepped aside: the exit clears up after it.
+/// The process of a guard that stepped aside: the exit clears up after it.
 static LAST: AtomicPtr<Process> = AtomicPtr::new(null_mut());
 
 pub fn retired() -> bool {
@@ -86,7 +86,7 @@ pub fn last() -> *const Process {
     LAST.load(Ordering::SeqCst)
 }
 
-/// For good. The recording stays.
+/// The guard steps aside for good. The recording stays.
 pub fn disarm() {
     if let Some(last) = retire() {
         last.tracker.recorder().set_state(state::STEPPED_ASIDE);

@@ -10,7 +10,7 @@ use std::ffi::CStr;
 
 /// The smallest page there is.
 pub const PAGE: usize = 4096;
-/// Of more only the first and the last page are looked at: code, which the driver reads as well.
+/// In a longer piece, which is code that the driver reads as well, only the first and the last page are looked at.
 const MOST_LOOKED_AT: usize = 256 * PAGE;
 
 pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
@@ -29,8 +29,8 @@ pub fn bytes<'a>(at: *const u8, count: usize) -> Option<&'a [u8]> {
     answers(last & !7).then(|| unsafe { std::slice::from_raw_parts(at, count) })
 }
 
-/// Whether at most a page of bytes from here on can be read, for launches that come back to the same few pages: of one that the calling thread could read
-/// before, the kernel is not asked again.
+/// Whether at most a page of bytes from here on can be read, for launches that come back to the same few pages: the kernel is not asked again about a page
+/// that the calling thread could read before.
 #[inline(always)]
 pub fn again(at: *const u8, count: usize) -> bool {
     let pages = [at as usize, (at as usize).wrapping_add(count.wrapping_sub(1))].map(|at| at / PAGE);
@@ -59,7 +59,7 @@ pub fn value<T: Copy>(at: *const T) -> Option<T> {
     bytes(at.cast(), size_of::<T>()).map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// With its zero, `most` bytes at most.
+/// A text with its zero, of `most` bytes at most.
 pub fn text<'a>(at: *const u8, most: usize) -> Option<&'a CStr> {
     let mut count = 0;
     while count < most {
@@ -76,7 +76,7 @@ pub fn text<'a>(at: *const u8, most: usize) -> Option<&'a CStr> {
     None
 }
 
-/// At a multiple of eight.
+/// Whether the kernel can read the eight bytes at a multiple of eight.
 fn answers(at: usize) -> bool {
     const NO_SUCH_WAY: isize = -1;
     const EFAULT: isize = -(libc::EFAULT as isize);

@@ -59,12 +59,12 @@ pub fn is_there() -> bool {
     remembered.1 != 0 && identity() == Some(remembered)
 }
 
-/// For a reader that does not read.
+/// The guard waits so long for a reader that does not read.
 const PATIENCE_MILLIS: i32 = 1000;
 /// A ready pipe takes so much at once.
 const AT_ONCE: usize = 4096;
 
-/// If descriptor 2 is what it was, and as far as its reader takes it: a stopped terminal may never read again.
+/// Writes if descriptor 2 is what it was, and as much as its reader takes: a stopped terminal may never read again.
 pub fn write(block: &Block) {
     if !is_there() {
         return;

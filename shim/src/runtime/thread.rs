@@ -45,7 +45,7 @@ pub fn slot_if_any(process: &'static Process) -> Option<&'static ThreadSlot> {
     tls::own(process).map(tls::Own::slot)
 }
 
-/// In the armed process's state, or 0.
+/// The thread's number in the armed process's state, or 0.
 pub fn number() -> u32 {
     let mine = tls::get();
     // A forked child's thread has its parent's slot.
@@ -114,7 +114,7 @@ pub fn name(thread: u32) -> String {
         .map_or_else(|_| String::new(), |name| name.trim().to_owned())
 }
 
-/// In an ending thread, after its C++ thread-local objects.
+/// The C library calls this in an ending thread, after the destructors of its C++ thread-local objects.
 extern "C-unwind" fn ended(_: *mut c_void) {
     let mine = tls::get();
     // A signal handler on top of this passes untouched.

@@ -29,7 +29,7 @@ impl Door {
 /// For the attributes of a loop's launches, and the frames of its paths.
 pub const READABLE_PAGES: usize = 4;
 
-/// What a launch reads is on its first cache line.
+/// Its first cache line holds all that a launch reads.
 #[repr(C, align(64))]
 struct Variable {
     mine: Mine,

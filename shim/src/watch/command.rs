@@ -75,7 +75,7 @@ fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     variables
 }
 
-/// Without the guard ahead of the program, and another hang's variables.
+/// The environment without the guard ahead of the program, and without another hang's variables.
 fn unguarded(block: &[u8], own: Option<&Path>) -> Vec<CString> {
     let told = |name: &[u8]| hang_variable::ALL.iter().any(|variable| variable.as_bytes() == name);
     let mut variables = Vec::new();
@@ -104,7 +104,7 @@ fn without(preloaded: &[u8], own: Option<&Path>) -> Vec<u8> {
     entries.collect::<Vec<_>>().join(&b':')
 }
 
-/// By the kernel: the C library resolves a path in the program's memory.
+/// Compares files by the kernel's numbers: the C library resolves a path in the program's memory.
 fn are_one_file(one: &Path, other: &Path) -> bool {
     let of = |path: &Path| std::fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
     of(one).is_some_and(|file| Some(file) == of(other))

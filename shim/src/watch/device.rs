@@ -12,7 +12,7 @@ type AtRest = (u32, Nanos);
 
 #[derive(Default)]
 pub struct Device {
-    /// At rest at the last look, and its time.
+    /// The streams at rest at the last look, and its time.
     looked_at: Vec<AtRest>,
     looked: Nanos,
     /// The work in flight is lost: streams stand for good.

@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 /// More than a report and its reader take.
 const BYTES_OF_A_REPORT: usize = 16 << 20;
 
-/// What is known now, as if calls past the threshold since the process was last stopped were stuck. `None` where the thread has no room in the recording,
-/// or memory is short: Rust ends a process whose allocation fails.
+/// A report of this moment, as if calls past the threshold since the process was last stopped were stuck. `None` where the thread has no room in the
+/// recording, or memory is short: Rust ends a process whose allocation fails.
 pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos) -> Option<HangReport> {
     if !memory::is_left(BYTES_OF_A_REPORT) {
         return None;
@@ -45,7 +45,7 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     Some(HangReport { host, rank: recording.rank(), armed_unix_nanos, ..report })
 }
 
-/// On request: every call in progress is past the threshold.
+/// A report on request: every call in progress counts as past the threshold.
 pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     const AT_ONCE: Nanos = 1;
     let mut report = what_is_known(guard, AT_ONCE, 0)?;
@@ -71,10 +71,10 @@ pub(super) fn ends(guard: &Guard, report: &HangReport) -> Vec<CallEnd> {
     recording.ok().and_then(|recording| ends_of(&recording, report.waited_in()).ok()).unwrap_or_default()
 }
 
-/// Everything is recorded again, in case it was overwritten.
+/// Every thread's activity is recorded again after this time, in case it was overwritten.
 const KNOWN_FOR: Nanos = 600_000_000_000;
 
-/// Of threads in no driver call. Only changes are recorded: a hang may last for hours, and the loads that explain it are in the same lane.
+/// Records the threads in no driver call, and only changes: a hang may last for hours, and the loads that explain it are in the same lane.
 fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     let at = guard.now();
     // Another thread of the guard does so now.
@@ -116,7 +116,7 @@ fn note_activity(guard: &Guard, slot: &ThreadSlot) {
     }
 }
 
-/// By the end of the thread's stack, and by the call's return address: a jump may have led it out. Where the kernel does not say, the thread is inside.
+/// Whether the end of the thread's stack and the call's return address say so: a jump may have led it out. A thread of which the kernel says nothing is inside.
 pub(super) fn still_inside(call: &PublishedCall) -> bool {
     !is_overwritten(call)
         && asleep(call.thread).is_none_or(|(pointer, _)| !has_left(pointer, call.frame as u64, own_maps))

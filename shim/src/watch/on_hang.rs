@@ -47,7 +47,7 @@ fn complete(guard: &'static Guard, how: &str) {
     standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
 }
 
-/// With a core file where the system writes one.
+/// Ends the process with a core file, where the system writes one.
 fn abort() -> ! {
     /// The kernel's own form of a signal's default action.
     const DEFAULT: [u64; 4] = [0; 4];

@@ -76,7 +76,7 @@ impl Interpreter {
     }
 }
 
-/// By the table in the interpreter's file, if that is still the mapped one.
+/// Finds the function by the symbol table in the interpreter's file, if that is still the mapped one.
 fn in_its_file(module: &Module, image: &Image) -> Option<u64> {
     let file = InFile(files::open(&module.path).ok()?);
     let is_it = !image.build_id.is_empty() && Image::read(&file, 0)?.build_id == image.build_id;
@@ -169,7 +169,7 @@ fn tables_kib() -> Option<u64> {
 static PIPE: AtomicI32 = AtomicI32::new(-1);
 static PAGE: AtomicPtr<Shared> = AtomicPtr::new(null_mut());
 
-/// Only system calls: a thread that is not there may hold any lock.
+/// The forked child makes only system calls: a thread that is not there may hold any lock.
 fn child(dump: Dump, shared: *mut Shared) -> ! {
     const ENDS: [c_int; 7] =
         [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT, libc::SIGSYS, libc::SIGALRM];

@@ -36,7 +36,7 @@ use std::time::{Duration, Instant};
 /// `CUDA_ERROR_TIMEOUT` leaves the context as it is.
 const TIMEOUT: i32 = REVOKED_RESULT;
 
-/// Of a revoke, which then has failed.
+/// A revoke that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// NCCL's results are not negative.
@@ -63,9 +63,9 @@ pub fn forked() {
     results::clear(REVOKED);
 }
 
-/// Of a communicator.
+/// A communicator's use by the program.
 struct Use {
-    /// Of its newest collectives, sends and receives, the newest first.
+    /// The streams of its newest collectives, sends and receives, the newest first.
     streams: [AtomicU32; 4],
     /// The id with which it was revoked.
     revoked_id: AtomicU64,
@@ -122,7 +122,7 @@ fn concerned(guard: &Guard, report: &HangReport) -> Vec<u64> {
     let in_calls = waited_for_in_calls(guard);
     let mut streams: Vec<_> = on_path.iter().map(|culprit| culprit.stream.number).collect();
     let waits = |busy: &&BusyStream| busy.operations.iter().any(OperationSeen::waits_for_peers);
-    // Of the streams that the driver was asked about, the busy ones.
+    // The snapshot has the busy ones of the streams that the driver was asked about.
     let others = if on_path.is_empty() { &[][..] } else { &report.snapshot.streams };
     streams.extend(others.iter().filter(waits).map(|busy| busy.stream.number));
     let has_used = |one: &Communicator| {
@@ -148,7 +148,7 @@ pub fn waits_for_latecomers(report: &HangReport) -> bool {
     PHASE.load(Ordering::Acquire) == OVER && calls.any(|blocked| makes(&blocked.call))
 }
 
-/// By the user's action; `false` where not all were revoked.
+/// Revokes for a hang if that is the user's action; `false` where not all were revoked.
 pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
     if guard.settings.on_hang != OnHang::Revoke {
         return false;
@@ -214,7 +214,7 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
     is_whole
 }
 
-/// Those with these ids that have not been revoked; with `None` all with other ranks. `None` where there is none.
+/// Revokes the communicators with these ids that have not been revoked; with `None` all with other ranks. `None` where there is none.
 fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     let is_meant = |one: &Communicator| {
         let is_new = use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
@@ -289,7 +289,7 @@ fn context_of(guard: &Guard, one: &Communicator) -> u64 {
     stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
 }
 
-/// In a thread of the guard's. NCCL makes the former device current at the end: without a context that is the first one, where the runtime makes a
+/// Revokes in a thread of the guard's. NCCL makes the former device current at the end: without a context that is the first one, where the runtime makes a
 /// context.
 fn revoke_here(communicator: Handle, context: u64) -> i32 {
     thread::becomes_own();
@@ -305,7 +305,7 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
     RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why.to_owned()) }
 }
 
-/// Not a thread that watches collectives: the error would end the process.
+/// Whether a thread is to get the error. In one that watches collectives, it would end the process.
 fn is_to_know(number: u32) -> bool {
     !thread::name(number).starts_with(WATCHES_COLLECTIVES)
 }
@@ -334,7 +334,7 @@ pub fn wait_until_over() {
     }
 }
 
-/// Of a driver call made at `caller`, and entered then on the guard's clock.
+/// The result for the program of a driver call that returns to `caller`; `entered` is on the guard's clock.
 pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, result: i32) -> i32 {
     if nccl::ADOPTED.addresses().contains(&caller) {
         return result;
@@ -352,7 +352,7 @@ pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, r
     }
 }
 
-/// By an error, or because it ends a communicator itself, the thread knows.
+/// A thread that gets an error from NCCL, or ends a communicator itself, knows of the revoke.
 pub fn told_by_nccl(entry_point: EntryPoint, result: i32) {
     if !nccl::begun(result) || entry_point.class() == Class::CommunicatorEnd {
         is_to_be_told();

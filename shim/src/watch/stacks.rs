@@ -64,7 +64,7 @@ pub fn places((calls, functions): (Vec<u64>, Vec<u64>)) -> Vec<FrameSeen> {
     calls.into_iter().map(|address| space.frame(address)).chain(of_functions).filter(known).collect()
 }
 
-/// Of which only the frame is known.
+/// The guard knows only the frame of such a call.
 fn is_of_nccl(call: &PublishedCall) -> bool {
     !call.record.entry_point.is_of_driver()
 }
@@ -116,7 +116,7 @@ impl<'a> Space<'a> {
         image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
     }
 
-    /// If it is there as the call has left it.
+    /// The stack of a call, if it is there as the call has left it.
     fn seen(&self, call: &PublishedCall) -> Option<Found> {
         let begin = call.frame as u64;
         let mapping = mappings(self.maps).find(|m| m.readable && (m.begin..m.end).contains(&begin))?;

@@ -8,10 +8,10 @@ use lazyguard_core::report::{Block, HangReport};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 
-/// In place of the end in a summary.
+/// Stands for the end in the summary of a running process.
 const RUNNING: &str = "running";
 
-/// At an orderly exit: a standstill whose calls have returned is over.
+/// Closes the open report at an orderly exit: a standstill whose calls have returned is over.
 pub fn at_exit(guard: &Guard) {
     let Some(Reported { mut report, waiting }) = guard.reports.take_open() else { return };
     let still = |(thread, entered): &Waiting| {

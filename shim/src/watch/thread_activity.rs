@@ -38,9 +38,9 @@ fn is_own_thread(id: u64) -> bool {
     fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
 }
 
-/// By the kernel's line: `running`, or the system call's number, its arguments, stack pointer and program counter.
+/// Reads the kernel's line: `running`, or the system call's number, its arguments, stack pointer and program counter.
 fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActivity> {
-    /// Of the second argument of a futex call.
+    /// The flag in the second argument of a futex call.
     const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
     let mut fields = line.split_whitespace();
     let number = match fields.next()? {
@@ -73,7 +73,7 @@ fn last_two(line: &str) -> Option<(u64, u64)> {
     Some((field()?, address))
 }
 
-/// The kernel's line on a thread's system call, as proc_pid_syscall(5) has it. Of a process on an emulator of another machine it is the emulator's,
+/// The kernel's line on a thread's system call, as proc_pid_syscall(5) has it; `None` on an emulator of another machine: the line is the emulator's,
 /// and says nothing.
 fn system_call(thread: u32) -> Option<String> {
     static EMULATED: OnceLock<bool> = OnceLock::new();

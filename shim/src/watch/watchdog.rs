@@ -36,7 +36,7 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Of slow waits, and of hangs, in one process.
+/// Most reports of slow waits, and as many of hangs, in one process.
 const MOST_REPORTS: u64 = 20;
 /// A longer sleep means that the whole process was stopped.
 const OVERSLEPT_NANOS: u64 = 400_000_000;

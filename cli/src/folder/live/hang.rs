@@ -44,7 +44,7 @@ impl HangNow {
 /// A file of a folder that its process replaces as a whole, read when it is another one.
 #[derive(Debug)]
 pub(crate) struct Replaced<T> {
-    /// By the file's number and when it was written.
+    /// The file's number, and when it was written.
     version: Option<(u64, i64, i64)>,
     pub newest: Option<T>,
 }

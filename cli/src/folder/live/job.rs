@@ -1,6 +1,6 @@
 //! All processes of what the user has named: process ids, folders of processes, of runs, of jobs.
 //!
-//! Must not: fail because of one process. What cannot be read is left out, and a line says why.
+//! Must not: fail because of one process. A process that cannot be read is left out, and a line says why.
 
 use super::process::{Depth, Followed, ProcessNow};
 use crate::folder::runs;
@@ -29,7 +29,7 @@ impl Job {
         self.what = what;
     }
 
-    /// What is new of every process, by rank and id. The first look at a hidden process takes half a second.
+    /// The state of every process now, by rank and id. The first look at a hidden process takes half a second.
     pub fn look(&mut self, depth: Depth) -> Vec<ProcessNow> {
         self.find();
         let mut all: Vec<_> = self.followed.values_mut().map(|process| process.look(depth)).collect();

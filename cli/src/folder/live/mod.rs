@@ -1,4 +1,4 @@
-//! What the processes of a run do now, as their files show it: the one model behind `lazyguard health`, `metrics` and `top`. No process is
+//! The processes of a run as their files show them now: the one model behind `lazyguard health`, `metrics` and `top`. No process is
 //! asked, stopped or slowed.
 //!
 //! Must not: write into a run folder; read a record twice, but for a stream at rest; or decide whether something is a hang, as the watchdog does.

@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::time::Instant;
 
-/// Segments of work that are read at a time: 16 MiB. Of more, the newest are read, and the others counted.
+/// Segments of work that are read at a time: 16 MiB. The newest ones are read, and any others counted.
 const MOST_SEGMENTS: u64 = 4096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Followed {
             self.hazards.look(folder, HAZARDS);
         }
         let Some(live) = &mut self.live else { return self.unrecorded() };
-        // What cannot be read any more stays as it was.
+        // A recording that cannot be read any more stays as it was.
         let _ = live.refresh();
         self.heartbeat.see(live.tables().facts().last_seen);
         let mut in_progress = HashMap::new();

@@ -1,4 +1,4 @@
-//! What the records of a process add up to: loads, and the time for which threads were blocked.
+//! The sums of a process's records: loads, and the time for which threads were blocked.
 //!
 //! Must not: count a call twice that was first seen in progress, and then has its record.
 
@@ -39,7 +39,7 @@ impl Cause {
     }
 }
 
-/// In the order of [`Tally::loads`]: by a call or on first use, and kernels that the guard has loaded ahead.
+/// The kinds of [`Tally::loads`], in its order: by a call or on first use, and kernels that the guard has loaded ahead.
 pub(crate) const LOADS: [&str; 3] = ["function", "module", "ahead"];
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

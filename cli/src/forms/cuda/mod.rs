@@ -38,7 +38,7 @@ pub(crate) fn reproducer(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdi
         return Err(unmade("threads feed its streams without a pause".to_owned()));
     }
     let mut lines = 0;
-    // What stands further back on a stream matters only where a queue is full.
+    // Entries further back on a stream matter only where a queue is full.
     for most in [usize::MAX, 16, 4] {
         let entries = entries_of(opened, snapshot, verdicts, most)?;
         let mut calls = Calls::new(opened, snapshot, verdicts, &entries);

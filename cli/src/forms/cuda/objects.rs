@@ -1,4 +1,4 @@
-//! What the statements of a reproducer use, and the lines that make it. An object is made where it is first asked for its name.
+//! The objects that a reproducer's statements use, and the lines that make them. An object is made where it is first asked for its name.
 
 use lazyguard_core::api::StreamKind;
 use lazyguard_core::trace::read::{FunctionSeen, StringTable};
@@ -10,7 +10,7 @@ pub(super) struct Objects<'a> {
     texts: &'a StringTable,
     /// The first context, which the program begins in.
     contexts: Vec<u32>,
-    /// By number: the context, and the flags of its making.
+    /// Each stream's context and the flags of its making, by its number.
     streams: BTreeMap<u32, (u32, &'static str)>,
     events: Vec<u64>,
     /// Addresses of words, in lots of eight bytes.
@@ -34,10 +34,10 @@ struct Kernel {
     local: bool,
 }
 
-/// Those of a context without CUDA_DEVICE_MAX_CONNECTIONS.
+/// The hardware queues of a context without CUDA_DEVICE_MAX_CONNECTIONS.
 const HARDWARE_QUEUES: usize = 8;
 
-/// As much local memory a thread as a context does not have at first.
+/// More local memory a thread than a context has at first.
 const LOCAL_BYTES: &str = "32768";
 
 impl<'a> Objects<'a> {

@@ -1,4 +1,4 @@
-//! Where the device stood: what the core dumps of GPUs in the processes' folders say.
+//! The state of the devices, from the core dumps of GPUs in the processes' folders.
 //!
 //! Must not: say it in other words than `lazyguard report`.
 

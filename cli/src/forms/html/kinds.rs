@@ -49,7 +49,7 @@ impl What {
             "copy" | "memset" | "allocation" => Self::Memory,
             "synchronize" | "query" => Self::Wait,
             "context" | "stream" | "capture" | "other" => Self::Other,
-            // What the guard has noticed beside the calls of threads.
+            // A record of what the guard has noticed beside the calls of threads.
             _ => return None,
         })
     }

@@ -199,7 +199,7 @@ fn is_no_character(letter: char) -> bool {
     code & 0xfffe == 0xfffe || (0xfdd0..=0xfdef).contains(&code)
 }
 
-/// At most so many characters of a text; what is cut off shows as an ellipsis.
+/// At most so many characters of a text, with an ellipsis for the rest.
 pub(super) fn short(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -19,7 +19,7 @@ use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// What the page may load and run: its own style and its own script, known by their SHA-256.
+/// The page may load and run nothing but its own style and its own script, known by their SHA-256.
 const POLICY: &str =
     "default-src 'none'; style-src 'sha256-r1MnsYNBPFuWTI3XL2Nopu8kvVLvi0AReyqkzSybYAw='; script-src 'sha256-v1eB4l4CNmzhSw2zD6eBTKPDU3Yz0Hw42o3z1/pIf8E='; base-uri 'none'; form-action 'none'";
 

@@ -1,4 +1,4 @@
-//! What the processes of a run did in the last seconds before the hang, thinned until a page can hold it.
+//! Calls and operations of a run's processes in the last seconds before the hang, thinned until a page can hold them.
 //!
 //! A lane is a thread with its calls, or a stream with its outstanding operations. Calls that follow each other closely are one slice; the
 //! further from the hang, the more.
@@ -48,7 +48,7 @@ pub(super) struct Moments {
     pub left_out: Vec<String>,
 }
 
-/// In nanoseconds since 1970.
+/// The times that the page shows, in nanoseconds since 1970.
 #[derive(Clone, Copy)]
 pub(super) struct Window {
     /// When the hang began or, without one, the newest moment.
@@ -108,7 +108,7 @@ pub(super) fn of(processes: &[Process]) -> Option<Moments> {
     let slices = || all.lanes.iter().flat_map(|lane| &lane.slices);
     let first = slices().map(|slice| slice.start.max(window.from)).min().filter(|first| *first < window.zero);
     let lead = window.zero - first.unwrap_or(window.from).min(window.zero);
-    // What is blocked last is to be seen as well.
+    // The view includes the call that blocked last.
     let blocked = (window.all_blocked - window.zero).saturating_mul(5) / 4;
     let tail = (window.until - window.zero).min((lead / 3).max(2_000_000).max(blocked));
     let view = (window.zero.saturating_sub(lead + lead / 20), window.zero.saturating_add(tail));

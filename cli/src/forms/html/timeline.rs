@@ -91,7 +91,7 @@ fn legend(page: &mut Markup, moments: &Moments) {
     page.close();
 }
 
-/// From time to place, in what is shown at first. Times are nanoseconds since time 0.
+/// Maps times to places in the first view. Times are nanoseconds since time 0.
 struct Scale {
     zero: u64,
     from: i128,

@@ -19,7 +19,7 @@ pub(super) struct Slice {
     pub instant: bool,
 }
 
-/// What is in a timeline.
+/// The content of a timeline.
 #[derive(Default)]
 pub(super) struct ReadBack {
     pub slices: Vec<Slice>,

@@ -1,4 +1,4 @@
-//! What the processes of a run do, for Prometheus.
+//! Metrics of the processes of a run, for Prometheus.
 
 pub(crate) mod families;
 pub(crate) mod writer;

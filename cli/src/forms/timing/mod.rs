@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 const SCHEMA: u32 = 1;
 
-/// What `--format json` prints of a run's times.
+/// The object that `--format json` prints of a run's times.
 #[derive(Serialize)]
 struct Timings {
     /// 1; raised when a key changes its meaning or goes away.

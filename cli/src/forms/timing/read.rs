@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 // No group: it is part of arguments whose group has the same name, which clap refuses in a build with debug assertions.
 #[group(skip)]
 pub(crate) struct Arguments {
-    /// Where the time from the process's start to its steady state went.
+    /// How the time from the process's start to its steady state was spent.
     #[arg(long)]
     pub cold_start: bool,
     /// The calls documented as asynchronous that blocked the host, how long, and why.
     #[arg(long)]
     pub blocking: bool,
-    /// Where --blocking is given, only calls that took at least so long. [default: 100us]
+    /// Only the calls of --blocking that took at least so long. [default: 100us]
     #[arg(long, value_name = "DURATION", value_parser = duration, requires = "blocking")]
     pub slower_than: Option<Nanos>,
 }
@@ -45,7 +45,7 @@ pub(super) struct ProcessTimes {
     pub host: String,
     /// How it ended, in words.
     pub ended: String,
-    /// Where the time of the start went; null without `--cold-start`.
+    /// The time of the start; null without `--cold-start`.
     pub cold_start: Option<ColdStart>,
     /// The cards; null without `--cold-start`.
     pub card: Option<CardsOfStart>,

@@ -1,4 +1,4 @@
-//! What `lazyguard top` shows.
+//! The screen and the table of `lazyguard top`.
 
 pub(crate) mod screen;
 pub(crate) mod table;

@@ -137,7 +137,7 @@ impl Drop for Screen {
     }
 }
 
-/// Puts the terminal back, unless that has been done. What cannot be put back is gone.
+/// Puts the terminal back, unless that has been done. A terminal that cannot be put back is gone.
 fn put_back(terminal: &OwnedFd) {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some(before) = before {

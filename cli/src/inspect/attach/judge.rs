@@ -1,4 +1,4 @@
-//! What follows from the driver calls that threads are in: what each waits for, and which codes of a hang fit.
+//! Conclusions from the driver calls that threads are in: what each waits for, and which codes of a hang fit.
 //!
 //! Must not: name a stream, a kernel or an operation: none is visible from outside. Promise that a call never ends.
 

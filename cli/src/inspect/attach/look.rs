@@ -1,5 +1,5 @@
-//! One look at the threads of a process. Of a sleeping thread the kernel says where its stack and code are (`/proc/PID/task/TID/syscall`): it is
-//! stopped only if its unwind tables need another register, as a running thread is.
+//! One look at the threads of a process. The kernel says where the stack and the code of a sleeping thread are (`/proc/PID/task/TID/syscall`). A look
+//! stops such a thread only if its unwind tables need another register, and a running thread always.
 //!
 //! Must not: stop a thread that sleeps in a system call which a stop would end early with EINTR, as `epoll_wait`.
 
@@ -245,7 +245,7 @@ impl Look {
             let end = frames[first..].iter().position(|(owner, _)| *owner == Owner::Program).map(|count| first + count);
             let last = frames[..end.unwrap_or(frames.len())].iter().rposition(|(owner, _)| *owner == Owner::Driver);
             place.call_frame = last.map(|last| CallFrame {
-                // Where the stack could not be followed to the program, the last frame is not the one that was called.
+                // If the stack could not be followed to the program, the last frame is not the one that was called.
                 function: frames[last].1.function.clone().filter(|name| end.is_some() || name.starts_with("cu")),
                 pointer: self.pointers.get(last + 1).copied().unwrap_or(0),
                 caller: frames.get(last + 1).map_or(0, |(_, frame)| frame.address),

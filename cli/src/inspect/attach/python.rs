@@ -108,7 +108,7 @@ const fn layout(
     }
 }
 
-/// Where the next thread, the frame before and the file stand in the table of 3.13 and of 3.14, counted in words of eight bytes.
+/// The places of the next thread, the frame before and the file in the table of 3.13 and of 3.14, counted in words of eight bytes.
 const WORDS: [(u8, [u64; 3]); 2] = [(13, [21, 29, 35]), (14, [24, 32, 40])];
 
 impl Layout {

@@ -146,7 +146,7 @@ pub(super) fn why(process: u32, error: &io::Error) -> String {
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
             format!("runs, and may not be looked into: {}", Facts::of(process).rule())
         }
-        // What has no memory is no program, though it has a number.
+        // A process without memory runs no program, though it has a number.
         _ if error.raw_os_error() == Some(Errno::ESRCH as i32) => NO_MEMORY.to_owned(),
         _ => format!("cannot be looked into: {error}"),
     }

@@ -1,4 +1,4 @@
-//! What was seen of a process: the content of both forms of the output.
+//! The facts seen of a process: the content of both forms of the output.
 //!
 //! Must not: decide anything.
 
@@ -7,7 +7,7 @@ use lazyguard_core::api::Code;
 use lazyguard_core::report::FrameSeen;
 use serde::Serialize;
 
-/// What `lazyguard report PID --format json` prints of a process without the guard.
+/// The object that `lazyguard report PID --format json` prints of a process without the guard.
 #[derive(Serialize)]
 pub(super) struct Attached {
     /// The process id.

@@ -121,7 +121,7 @@ pub(super) fn is_of_the_driver(file: &str) -> bool {
     [DRIVER, "libnvidia-", "memfd:lgsim-image"].iter().any(|name| file.starts_with(name))
 }
 
-/// What leads from this command's root to the files of a process: nothing, where both have the same root and the same mounts.
+/// The path from this command's root to that of a process: empty, where both have the same root and the same mounts.
 fn root_of(process: u32) -> String {
     let root = format!("/proc/{process}/root");
     let number = |path: &str| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));

@@ -1,4 +1,4 @@
-//! What was seen, for a person.
+//! The facts seen of a process, for a person.
 //!
 //! Must not: say anything that the JSON form lacks, except what to do next.
 
@@ -89,7 +89,7 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
     };
     let about = host.map(str::to_owned).into_iter().chain(about).collect::<Vec<_>>().join(", ");
     write_line!(out, "thread {id} \"{name}\", {state}: {about}")?;
-    // Where there is Python and nothing else of the program, the frames are those of the interpreter.
+    // If a stack has Python and nothing else of the program, its frames are those of the interpreter.
     let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);
     let frames = if is_of_the_program { thread.frames.clone() } else { Vec::new() };
     let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };

@@ -51,7 +51,7 @@ pub(super) fn copy(
     })
 }
 
-/// Waits until the thread stops, for whatever reason. Where that is a signal, it is delivered when the tracer ends.
+/// Waits until the thread stops, for whatever reason. A signal that stops it is delivered when the tracer ends.
 fn stops(thread: Pid) -> Result<bool, NotCopied> {
     let begin = Instant::now();
     while begin.elapsed() < PATIENCE {

@@ -1,4 +1,4 @@
-//! What the doctor has found, and how it is printed.
+//! The doctor's findings, and how they are printed.
 
 use crate::words::{print, write_line, Format, Outcome};
 use serde::Serialize;
@@ -59,7 +59,7 @@ pub(super) struct Finding {
     pub todo: Option<String>,
 }
 
-/// What `lazyguard doctor --format json` prints.
+/// The object that `lazyguard doctor --format json` prints.
 #[derive(Serialize)]
 struct Examination<'a> {
     /// 1; raised when a key changes its meaning or goes away.

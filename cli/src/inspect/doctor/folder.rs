@@ -1,4 +1,4 @@
-//! Where the run folder would go, whether it can be made there, and whether a recording can be mapped.
+//! Finds where the run folder would go, whether it can be made there, and whether a recording can be mapped.
 //!
 //! Must not: leave anything behind, or make the folder itself.
 

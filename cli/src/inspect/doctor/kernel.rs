@@ -1,4 +1,4 @@
-//! What the kernel lacks, or a container engine's filter refuses: system calls, and `/proc`.
+//! The system calls and the parts of `/proc` that the kernel lacks, or a container engine's filter refuses.
 //!
 //! Must not: try a call that could change anything.
 

@@ -13,7 +13,7 @@ pub(super) const LOADER: &str =
 
 #[derive(Default)]
 pub(super) struct Answer {
-    /// Without the linker itself and the kernel's own object.
+    /// The libraries, without the linker itself and the kernel's own object.
     pub found: Vec<(String, PathBuf)>,
     pub missing: Vec<String>,
     /// Names of `LD_PRELOAD` that the linker passes over, with its reasons.

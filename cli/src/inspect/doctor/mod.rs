@@ -1,4 +1,4 @@
-//! What the guard will and will not see, here and in a program, before it is needed.
+//! Says what the guard will and will not see, here and in a program, before it is needed.
 //!
 //! Each finding is `ok`, `note` or `problem`, and for the last two says what to do. Exit code 0 if there is no problem, else 1.
 //!

@@ -1,4 +1,4 @@
-//! What the environment, the system or the driver loads into programs beside the guard.
+//! The libraries that the environment, the system or the driver loads into programs beside the guard.
 //!
 //! docs/DOCTOR.md has which orders of LD_PRELOAD work; scripts/check-neighbours runs them.
 

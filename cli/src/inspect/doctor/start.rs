@@ -110,7 +110,7 @@ fn tried(driver: &Driver, limit: Duration) -> io::Result<Tried> {
         }
     };
     if status.is_none() {
-        // Not waited for: a process that is stuck in the kernel does not end.
+        // The doctor does not wait for it: a process that is stuck in the kernel does not end.
         child.kill()?;
     }
     let complained = files::read_lossy(complained)?.lines().next().map(|line| format!(": {line}")).unwrap_or_default();
@@ -121,7 +121,7 @@ struct Folder(PathBuf);
 
 impl Folder {
     fn make() -> io::Result<Self> {
-        // Where the guard itself would make one.
+        // The guard itself would make its private folder there.
         let bases = private_bases(std::env::var_os("TMPDIR")).into_iter();
         let name = format!(".lazyguard-doctor-{}-driver", std::process::id());
         let made = bases.map(|base| base.join(&name)).find(|path| std::fs::create_dir(path).is_ok());

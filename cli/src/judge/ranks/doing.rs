@@ -1,4 +1,4 @@
-//! What a rank does that keeps the others waiting.
+//! Says what a rank does that keeps the others waiting.
 //!
 //! Must not: say of a process what was not seen of it.
 
@@ -21,7 +21,7 @@ pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
     }
 }
 
-/// What was seen in flight of a process: at its hang, or when it was asked for a report.
+/// The snapshot of a process at its hang, or when it was asked for a report.
 pub(crate) fn in_flight(process: &Process) -> Option<&Snapshot> {
     let asked = || process.dump.as_ref().map(|dump| &dump.hang);
     standing(process).or_else(asked).map(|report| &report.snapshot)
@@ -70,7 +70,7 @@ impl Asked {
         }
     }
 
-    /// What it did instead: the run asks right before it ends a process; another answer has to be to the hang, with nothing since.
+    /// The process's answer that tells what it did instead: to the run, right before its end; or to the hang, with no call since.
     fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
         let answer = &process.dump.as_ref()?.hang;
         let is_to_the_hang =
@@ -149,7 +149,7 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
     did.to_owned()
 }
 
-/// What processes did that were ended and not seen to hang: a line for all that did the same, and the stack of the first.
+/// Says what processes did that were ended and not seen to hang: a line for all that did the same, and the stack of the first.
 pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
     let asked = Asked { by_the_run: true, at_the_hang: None };
     let did = processes.iter().filter_map(|process| Some((when_it_was_ended(process)?, process)));

@@ -58,7 +58,7 @@ impl Job<'_> {
     pub fn explain(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
         let communicator = self.named(wait.id);
         let of = communicator.in_words();
-        // Of those that are waited for, the ones that wait themselves are not to blame.
+        // If a rank is waited for that does not wait itself, those that do are not to blame.
         let mut blamed: Vec<u64> = wait.on.clone();
         if !matches!(wait.within, In::Different(_)) && wait.on.iter().any(|rank| !waits.contains_key(rank)) {
             blamed.retain(|rank| !waits.contains_key(rank));

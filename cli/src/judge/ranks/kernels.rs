@@ -15,7 +15,7 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         |process: &Process| process.is_read && process.collectives.as_ref().is_none_or(|all| all.complete);
     let complete = || ranks.values().copied().filter(|process| can_be_compared(process));
     let hangs_in = |process: &&Process| process.collectives.as_ref()?.index_at(culprit(process)?.operation.at);
-    // Those before have ended. Of the later ones the first that not all ranks have launched is the one.
+    // Collectives before this one have ended. The first from here on that not all ranks have launched names the rank.
     let first = complete().filter_map(|process| hangs_in(&process)).min()?;
     let at = |index: usize| complete().map(move |process| process.collectives.as_ref()?.name(index));
     let agree = |index: usize| at(index).all(|its| its.is_some() && its == at(index).next().flatten());

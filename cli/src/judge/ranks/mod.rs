@@ -1,6 +1,6 @@
 //! The ranks of a job compared: which rank is behind, and what it does instead. The process that hangs is rarely the one to blame.
 //!
-//! Must not: guess. What is not recorded is not compared, and is named.
+//! Must not: guess. A rank whose records are missing is not compared, and is named.
 
 mod doing;
 mod explain;
@@ -15,7 +15,7 @@ pub(crate) use odd_ranks::Ranks;
 use super::process::Process;
 use std::collections::BTreeMap;
 
-/// Of each rank the process that counts: the newest one with collectives, among those that began before this time.
+/// The process that counts for each rank: the newest one with collectives, among those that began before this time.
 fn by_rank(processes: &[Process], before: u64) -> BTreeMap<u64, &Process> {
     let place = |process: &Process| {
         (process.communications.is_some() || process.collectives.is_some(), process.armed_unix_nanos)
@@ -63,7 +63,7 @@ fn compare_attempt(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     Some(with_stack(by_orders.unwrap_or(compared), ranks))
 }
 
-/// With the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.
+/// Adds the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.
 fn with_stack(mut found: Ranks, ranks: &BTreeMap<u64, &Process>) -> Ranks {
     if let Some(odd) = found.behind.iter_mut().chain(&mut found.different).next() {
         let process = ranks.get(&odd.rank);

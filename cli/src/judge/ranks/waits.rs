@@ -50,7 +50,7 @@ pub(crate) struct Job<'a> {
     /// The communicators' ids in the order of their making on the lowest rank that has them.
     pub order: Vec<u64>,
     ranks_in: BTreeMap<(u64, u32), u64>,
-    /// Of each communicator the first collective that its ranks have called differently, and the ranks that differ from most.
+    /// For each communicator, the first collective that its ranks have called differently, and the ranks that differ from most.
     differences: BTreeMap<u64, (u64, Vec<u64>)>,
     pub asked: Asked,
 }
@@ -155,7 +155,7 @@ impl<'a> Job<'a> {
         }
         let number = fewest + 1;
         let on = others().filter(|(_, member)| member.collectives < number).map(|(other, _)| other).collect();
-        // Where its record is gone, it was called before all others that are there.
+        // A collective whose record is gone was called before all others that are there.
         let at = own.call(number).map_or(own.born, |called| called.at);
         Some(Wait { at, id: own.id, within: In::Collective(number), on })
     }

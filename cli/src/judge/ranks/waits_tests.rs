@@ -207,7 +207,7 @@ fn ranks_without_a_launcher_are_known_by_their_largest_communicator() {
     assert!(told.starts_with("rank 0 has not called collective 2 of communicator"), "{told}");
 }
 
-/// Of each communicator the newest calls are there, and of each rank others: the oldest have been overwritten.
+/// Each communicator keeps its newest calls, and each rank others: the oldest have been overwritten.
 #[test]
 fn ranks_that_have_lost_different_records_are_not_taken_to_have_crossed() {
     let of = |number: u64, lost: [usize; 2]| {

@@ -110,7 +110,7 @@ struct Held {
     otherwise: (Reason, bool),
 }
 
-/// What the calls of a group share: the call, its kernel, the reason, and the other thread's number, its call and the kernel of that.
+/// The facts that the calls of a group share: the call, its kernel, the reason, and the other thread's number, its call and the kernel of that.
 type Key = (&'static str, Option<Rc<str>>, Reason, Option<(u32, &'static str, Option<Rc<str>>)>);
 
 /// Makes the summary. Show it each fact, and the calls in progress among them.
@@ -124,7 +124,7 @@ pub struct BlockingFold {
     holders: Holders,
     undecided: Vec<Held>,
     hazards: HashMap<u32, (Nanos, BTreeSet<Code>)>,
-    /// Of each thread when its newest asynchronous call was entered: one that submits several operations has several records.
+    /// When each thread entered its newest asynchronous call: one that submits several operations has several records.
     newest: HashMap<u32, Nanos>,
     launched: HashSet<KernelId>,
     contexts: HashSet<u16>,
@@ -279,7 +279,7 @@ impl BlockingFold {
         if let Some(holder) = self.holders.iter().filter(here).filter(guards).max_by_key(|holder| overlap(holder)) {
             return (Reason::GuardLoadsElsewhere, true, Some(*holder));
         }
-        // Of several that wait for each other, the first one is the cause.
+        // The first of several calls that wait for each other is the cause.
         let latest = to.saturating_add(SEEN_LATER_NANOS);
         let before = |holder: &&Entry| holder.record.entered <= from && holder.record.meant_at() <= latest;
         let holders = self.holders.iter().filter(here).filter(before);

@@ -192,7 +192,7 @@ pub struct ColdStartFold {
     parts: Parts,
     launches: HashMap<KernelId, (FirstUse, Durations)>,
     left_out: u64,
-    /// Of each thread the newest first launch of a kernel, in which the guard may have loaded.
+    /// Each thread's newest first launch of a kernel, in which the guard may have loaded.
     newest: HashMap<u32, (Record, KernelId)>,
     longest: Vec<Step>,
     loads: BTreeMap<Part, Loads>,
@@ -262,7 +262,7 @@ impl ColdStartFold {
         let class = record.entry_point.class();
         let launches = record.kind.is_call() && class == Class::Launch;
         let kernel = self.kernels.of_record(record).filter(|_| launches);
-        // Where launches are missing, only a load shows that a launch is its kernel's first.
+        // If launches are missing, only a load shows that a launch is its kernel's first.
         let known = self.missing.work == 0 || record.kind != Kind::Call;
         let first = known && kernel.is_some_and(|kernel| !self.launches.contains_key(&kernel));
         let Some((part, of_start)) = self.parts.of(fact, first) else { return };

@@ -9,7 +9,7 @@ const PARTS: u64 = 8;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// By octave and part of it; only what occurred, because there is one of these for every kernel.
+    /// Counts by octave and part of it, without empty ones: every kernel has a histogram.
     counts: BTreeMap<u16, u64>,
     count: u64,
 }

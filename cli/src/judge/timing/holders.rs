@@ -1,4 +1,4 @@
-//! What may have blocked other threads: calls that hold the context's lock, and the guard's own loading.
+//! Calls that may have blocked other threads: those that hold the context's lock, and those in which the guard loads.
 
 use lazyguard_core::api::Class;
 use lazyguard_core::trace::read::Entry;

@@ -1,4 +1,4 @@
-//! Where a program's time on the host went: until its steady state, and in calls that should not have blocked it. Both summaries are visitors of
+//! Sums up a program's time on the host: until its steady state, and in calls that should not have blocked it. Both summaries are visitors of
 //! the replay of a recording.
 //!
 //! Must not: keep anything in proportion to the number of records, or give an inferred reason without calling it likely.

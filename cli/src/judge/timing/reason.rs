@@ -36,7 +36,7 @@ pub enum Reason {
     NotKnown,
 }
 
-/// Of each reason what it says, and what to do.
+/// The words of each reason, and what to do.
 const TABLE: [(&str, &str); 13] = [
     ("the guard preloaded in this call", BOUNDED),
     ("the guard preloaded in another thread, and let nothing be submitted meanwhile", BOUNDED),

@@ -1,5 +1,5 @@
-//! What the watchdog does about a hang once it is reported: the user's action, this process's part in another one's, and a look at what a program does with
-//! calls that have failed on purpose.
+//! The watchdog's steps after the report of a hang: the user's action, this process's part in another one's, and a look at what a program does with calls
+//! that have failed on purpose.
 
 use super::{Incident, Watch};
 use crate::watch::telling::{keep, say_that_it_is_due, take_gpu_dump};
@@ -9,7 +9,7 @@ use lazyguard_core::report::Block;
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::Nanos;
 
-/// In thresholds, for other ranks to come to a communicator that is made again after a revoke.
+/// The time for other ranks to come to a communicator that is made again after a revoke, in thresholds.
 const LATECOMERS_PATIENCE: u64 = 10;
 
 impl Watch {
