@@ -28,29 +28,33 @@ FOLDERS = {dist_content.SHIPPED: TARGET / "dist", dist_content.TESTED: TARGET / 
 
 
 def compile_all():
-    """The library and the static command, in target/release and the target's own folder."""
+    """The library, in target/release, and the command, in a folder of its own."""
     TARGET.mkdir(parents=True, exist_ok=True)
     with open(TARGET / ".build.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         rust_build.library(build.say, build.under_way)
-        rust_build.static_command(build.say, build.under_way)
+        rust_build.packed_command(build.say, build.under_way)
 
 
 def packed(of):
-    """Writes the packages of what is built; returns the content and the files."""
+    """Writes the packages of what is built; returns the content and the files, of which the image's is None where its command would need a C library."""
     folder = dist_content.fresh(FOLDERS[of])
     content = dist_content.built(of, folder / "content")
     check_sizes(content)
-    files = [write(content, folder) for write in
+    has_image = content.is_static or not content.ships
+    files = [write(content, folder) if has_image or write != dist_image.write else None for write in
              (dist_wheel.write, dist_tarball.write, dist_deb.write, dist_image.write, dist_sbom.write, dist_tarball.write_debug)]
-    dist_image.write_recipe(content, folder)
-    sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(files))
+    if has_image:
+        dist_image.write_recipe(content, folder)
+    else:
+        print(f"dist: no container image, which needs a static command: rustup target add {rust_build.STATIC}")
+    sums = "".join(f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in sorted(filter(None, files)))
     (folder / "SHA256SUMS").write_text(sums)
     return content, files
 
 
 def check_sizes(content):
-    limits = [(content.library, MOST_LIBRARY)] + [(content.command, MOST_COMMAND)] * content.is_static
+    limits = [(content.library, MOST_LIBRARY)] + [(content.command, MOST_COMMAND)] * content.ships
     for path, most in limits:
         size = path.stat().st_size
         if size > most:
@@ -66,7 +70,7 @@ def main():
         compile_all()
     started = time.monotonic()
     content, files = packed(of)
-    for path in (content.library, content.command, *files):
+    for path in (content.library, content.command, *filter(None, files)):
         print(f"dist: {path.relative_to(ROOT)}: {path.stat().st_size:,} bytes")
     build.say("packages", "written", time.monotonic() - started)
 

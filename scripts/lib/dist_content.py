@@ -28,9 +28,9 @@ ARCHITECTURES = {
 OBJCOPY = os.environ.get("OBJCOPY") or "objcopy"
 
 # command, library: stripped files. debug: their debug information. man: {name: path}. completions: {shell: text}.
-# licences: {name: path}. epoch: the time of all files, in seconds since 1970. is_static: of the command.
+# licences: {name: path}. epoch: the time of all files, in seconds since 1970. ships: no command of a test. is_static: of the command.
 # level: how much archives are compressed; one that ships as much as can be, one that is only tested as fast as can be.
-Content = namedtuple("Content", "architecture version commit epoch command library debug man completions licences is_static level")
+Content = namedtuple("Content", "architecture version commit epoch command library debug man completions licences ships is_static level")
 
 COMPLETIONS = ("bash", "zsh", "fish")
 LICENCES = ("LICENSE-APACHE", "LICENSE-MIT")
@@ -53,7 +53,7 @@ def architecture():
 def built(of, folder):
     """The content of a package, put into `folder`.
 
-    of: `shipped`, the library and the static command of target/release; or `tested`, the same library with the everyday command, which
+    of: `shipped`, the library of target/release and the command for packages; or `tested`, the same library with the everyday command, which
     the suite has built anyway.
     """
     command, library = files_of(of)
@@ -68,12 +68,12 @@ def built(of, folder):
     licences[OTHERS] = folder / OTHERS
     licences[OTHERS].write_text(dist_sbom.notices())
     return Content(architecture(), version, commit, epoch(commit), command, library, debug, manual_pages(command, folder / "man"),
-                   {shell: answer(command, "completions", shell) for shell in COMPLETIONS}, licences, of == SHIPPED, 9 if of == SHIPPED else 1)
+                   {shell: answer(command, "completions", shell) for shell in COMPLETIONS}, licences, of == SHIPPED, of == SHIPPED and rust_build.can_be_static(), 9 if of == SHIPPED else 1)
 
 
 def files_of(of):
     """The command and the library, with their debug information."""
-    places = {SHIPPED: (rust_build.OF_CARGO / rust_build.STATIC / "release", TARGET / "release"), TESTED: (TARGET / "tested", TARGET / "tested")}
+    places = {SHIPPED: (rust_build.packed_folder(), TARGET / "release"), TESTED: (TARGET / "tested", TARGET / "tested")}
     command, library = (folder / name for folder, name in zip(places[of], rust_build.ARTEFACTS))
     for path in (command, library):
         if not path.is_file():

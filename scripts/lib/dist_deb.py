@@ -50,7 +50,7 @@ def entries(content):
 
 def fields(content, files):
     size = -(-sum(len(entry.data) for entry in files) // 1024)
-    needs = "" if content.is_static else ", libgcc-s1"
+    needs = "" if content.ships else ", libgcc-s1"
     return (
         "Package: lazyguard\n"
         f"Version: {content.version}\n"

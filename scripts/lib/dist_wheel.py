@@ -23,7 +23,7 @@ PYTHON = ROOT / "scripts" / "lib" / "wheel"
 
 def write(content, folder):
     tags = content.architecture.wheel
-    if content.is_static:
+    if content.ships:
         check_tag(content)
     else:
         # The everyday command is linked with this machine's C library, and says so.

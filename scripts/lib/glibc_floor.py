@@ -1,4 +1,4 @@
-"""Link-time stand-ins for glibc, so that a library built on a new machine loads on an old one.
+"""Link-time stand-ins for glibc, so that a library, or a program, built on a new machine loads on an old one.
 
 The linker binds each reference to the newest version of a symbol that the build machine has, so
 what it makes refuses to load on an older glibc although nothing it uses is new. The stand-ins made
@@ -11,7 +11,10 @@ fails the link, which is what is wanted.
 Two archives complete them: the functions that a C library links into every object, and those that are looked up
 when they are called (see glibc_nonshared.c), and gcc's unwinder, linked in so that libgcc_s.so.1 is not needed.
 
-Must not: be searched when anything but liblazyguard.so is linked. The stand-ins hold no code.
+A program needs one thing more: from glibc 2.34 on, a machine's own start file leaves a program's constructors to the C library, which an older
+one does not run (glibc_start.c).
+
+Must not: be searched when anything but liblazyguard.so and the command of a package is linked. The stand-ins hold no code.
 
 Usage: glibc_floor.py FOLDER   prints the arguments that rustc needs.
 """
@@ -29,6 +32,7 @@ from elf import Elf, version_key  # noqa: E402
 from tools import Failure, cxx, c_compiler  # noqa: E402
 
 FLOOR = (2, 17)
+START = "start.o"
 LOADERS = {62: "ld-linux-x86-64.so.2", 183: "ld-linux-aarch64.so.1"}
 LIBRARIES = ("libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libutil.so.1")
 # glibc 2.34 moved these into libc.so.6 and gave each a new version there. What is named like them
@@ -119,8 +123,8 @@ def fingerprint(paths):
     return digest.hexdigest()
 
 
-def ensure(folder):
-    """Make the stand-ins in `folder` unless they are there; returns the linker arguments."""
+def ensure(folder, of_program=False):
+    """Make the stand-ins in `folder` unless they are there; returns the linker arguments of a library, or of a program."""
     folder = Path(folder).resolve()
     here = Path(__file__).resolve().parent
     libc = system_library("libc.so.6")
@@ -132,24 +136,25 @@ def ensure(folder):
     files = {name: system_library(name) for name in LIBRARIES + (loader,)}
     files = {name: path for name, path in files.items() if path is not None}
     stamp = folder / "stamp"
-    wanted = fingerprint(sorted(files.values()) + [here / "glibc_floor.py", here / "glibc_nonshared.c", here / "elf.py"])
+    wanted = fingerprint(sorted(files.values()) + [here / "glibc_floor.py", here / "glibc_nonshared.c", here / "glibc_start.c", here / "elf.py"])
     if not stamp.is_file() or stamp.read_text() != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        build(folder, files, loader, here / "glibc_nonshared.c")
+        build(folder, files, loader, here)
         stamp.write_text(wanted)
     wrapped = [argument for name in WRAPPED for argument in ("-C", f"link-arg=-Wl,--wrap={name}")]
-    return ["-L", f"native={folder}", "-C", "link-arg=-Wl,-z,defs", "-C", "link-arg=-nostartfiles", *wrapped]
+    start = ["-C", f"link-arg={folder / START}"] if of_program else []
+    return ["-L", f"native={folder}", "-C", "link-arg=-Wl,-z,defs", "-C", "link-arg=-nostartfiles", *wrapped, *start]
 
 
-def build(folder, files, loader, nonshared):
+def build(folder, files, loader, here):
     placed = floor_symbols(files)
     for library in LIBRARIES + (loader,):
         write_stand_in(folder, library, placed.get(library, {}))
-    objects = folder / "nonshared.o"
-    run([c_compiler(), "-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fPIC", "-fno-plt", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector", "-ffunction-sections", "-c",
-         str(nonshared), "-o", str(objects)])
-    run(["ar", "rcs", str(folder / "libglibc_nonshared.a"), str(objects)])
+    for source, compiled in (("glibc_nonshared.c", "nonshared.o"), ("glibc_start.c", START)):
+        run([c_compiler(), "-O2", "-fno-builtin", "-fno-tree-loop-distribute-patterns", "-fPIC", "-fno-plt", "-Wall", "-Wextra", "-Werror", "-fno-stack-protector", "-ffunction-sections", "-c",
+             str(here / source), "-o", str(folder / compiled)])
+    run(["ar", "rcs", str(folder / "libglibc_nonshared.a"), str(folder / "nonshared.o")])
     (folder / "libc.so").write_text(
         f"GROUP ( {folder}/libc.so.6 {folder}/libglibc_nonshared.a AS_NEEDED ( {folder}/{loader} ) )\n")
     for name in LIBRARIES:

@@ -5,7 +5,8 @@ everyday   target/debug     cargo's dev profile: no optimisation, overflow check
                             the same files: .cargo/config.toml holds the flags that the library needs.
 released   target/release   what ships: the command optimised, the library optimised as a whole (fat link-time optimisation) and
                             linked against the glibc floor (glibc_floor.py). The command takes most of the time.
-packed     target/dist      the released library and a static command (target/x86_64-unknown-linux-musl), without debug information: dist.py.
+packed     target/dist      the released library and a static command (target/x86_64-unknown-linux-musl), without debug information: dist.py. A
+                            toolchain without musl makes a command that needs the glibc floor (target/old-glibc).
 tested     target/tested    the released library beside the everyday command, which is what scripts/test tests. What the tests' build
                             compiles is linted meanwhile: rustc-with-lints.
 
@@ -35,7 +36,7 @@ import glibc_floor
 from tools import MACHINE, ROOT, TARGET, Failure, c_compiler
 
 JOBS = "2"
-EVERYDAY, RELEASED, TESTED, WITHOUT_CLOCK = "debug", "release", "tested", "without-clock"
+EVERYDAY, RELEASED, TESTED, WITHOUT_CLOCK, OLD_GLIBC = "debug", "release", "tested", "without-clock", "old-glibc"
 # How often a build that takes long says how far it is.
 SAY_EVERY_S = 10
 LIBRARY = "liblazyguard.so"
@@ -52,6 +53,8 @@ NOT_INHERITED = ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RU
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 # With the limit of 225 instructions that is usual, the library has 300 KB more, none of it for the path of a launch: what that needs is marked
 # `#[inline]`, for which another limit holds. testapps/bench/warm_path counts as many instructions with one as with the other.
+# A program with glibc has 200 KB of relocations, which a static one has not, and is to be as small.
+SMALLER = ["-C", "llvm-args=-inline-threshold=50"]
 AS_A_WHOLE = ["-C", "lto=fat", "-C", "llvm-args=-inline-threshold=30"]
 
 
@@ -128,12 +131,34 @@ def can_be_static():
     return result.returncode == 0 and Path(result.stdout.strip()).is_dir()
 
 
+def packed_folder():
+    """The folder of the command that packages have."""
+    return OF_CARGO / STATIC / RELEASED if can_be_static() else TARGET / OLD_GLIBC
+
+
+def packed_command(say, under_way=None):
+    if can_be_static():
+        return static_command(say, under_way)
+    return command_of_old_glibc(say, under_way)
+
+
+def command_of_old_glibc(say, under_way=None):
+    """The command for a toolchain without the static C library: it needs glibc, of the floor's version, and nothing else."""
+    started = time.monotonic()
+    floor = glibc_floor.ensure(TARGET / "glibc-floor", of_program=True)
+    # In a folder of its own: `scripts/build --release` makes the other one.
+    cargo("rustc", "--release", *FOR_ANOTHER, "-j", JOBS, "-p", "lazyguard-cli", "--bin", "lazyguard", "--target-dir", TARGET / OLD_GLIBC / "cargo", "--", *floor, *SMALLER,
+          under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(), LAZYGUARD_COMMIT=commit(), CARGO_PROFILE_RELEASE_LTO="fat")
+    made = TARGET / OLD_GLIBC / "cargo" / (TRIPLE if MACHINE else "") / RELEASED / "lazyguard"
+    shutil.copy2(made, TARGET / OLD_GLIBC / "lazyguard")
+    say(f"target/{OLD_GLIBC}/lazyguard, because the Rust toolchain lacks {STATIC}", "built", time.monotonic() - started)
+    return TARGET / OLD_GLIBC / "lazyguard"
+
+
 def static_command(say, under_way=None):
     """The command without a C library, as packages have it."""
     started = time.monotonic()
     folder = f"{STATIC}/release"
-    if not can_be_static():
-        raise Failure(f"the Rust toolchain lacks {STATIC}: rustup target add {STATIC}")
     # One dependency has a file in C. It takes constants and the layout of siginfo_t from the headers, which are the kernel's in every C
     # library, and calls nothing; so the machine's own compiler and headers do for it.
     suffix = STATIC.replace("-", "_")
