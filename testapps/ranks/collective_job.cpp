@@ -10,6 +10,7 @@
 //     exits      ends with status 3 instead
 //     crashes    ends by a signal instead
 //     stops      is stopped by a signal instead
+//     slow_stops is stopped right behind a synchronize of a second, in which it has waited for the ranks that are late to the one before
 //     other      launches another collective
 //     load       joins, and loads a module before it lets the other ranks begin that collective
 //     unwritten  waits on its stream for a value that no operation writes, before it launches the collective
@@ -58,6 +59,7 @@ class Rank {
         begin(fault, n);
       } else {
         if (n == kFaulty && fault == "load") wait_until_all_may_begin();
+        if (n == kFaulty - 1 && fault == "slow_stops" && !is_faulty) sleep(1);
         collective(all_reduce_, shared_->all_reduce, n);
       }
     }
@@ -72,7 +74,8 @@ class Rank {
     if (fault == "loop") for (volatile unsigned turns = 0;; ++turns) continue;
     if (fault == "exits") std::exit(3);
     if (fault == "crashes") raise(SIGSEGV);
-    if (fault == "stops") raise(SIGSTOP);
+    if (fault == "slow_stops") CK(cuCtxSynchronize());
+    if (fault == "stops" || fault == "slow_stops") raise(SIGSTOP);
     if (fault == "unwritten") {
       const lg::MappedWord never = lg::mapped_word();
       CK(cuStreamWaitValue32(program_, never.device, 1, CU_STREAM_WAIT_VALUE_EQ));

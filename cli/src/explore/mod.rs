@@ -13,7 +13,7 @@
 //! | `reduce` | the fewest holds that hang |
 //!
 //! Must not: call a program hanging that would pass by itself. The guard counts no time in which a thread is held, and the threshold is longer
-//! than the bare run.
+//! than the bare run. A hang that comes again in fewer than half of the replays is not counted.
 
 mod draw;
 mod inversions;
@@ -23,6 +23,7 @@ mod reduce;
 mod schedule;
 
 use crate::judge::explored::{Explored, HazardExplored};
+use crate::judge::seen::Hung;
 use crate::machine::system::unix_now;
 use crate::run::{code_of, Caught, EXPLORED};
 use crate::words::output::{say, Progress};
@@ -33,7 +34,7 @@ use lazyguard_core::api::counted;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
 pub(crate) use options::Arguments;
-use schedule::{Hold, Points, Schedule};
+use schedule::{Hold, Schedule};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -53,10 +54,10 @@ pub(crate) fn explore(arguments: Arguments) -> Outcome {
 /// How long the program takes is not known by then.
 const THRESHOLD_OF_THE_FIRST: Nanos = 30_000_000_000;
 const LEAST_THRESHOLD: Nanos = 500_000_000;
-/// The most runs that are kept though they did not hang.
+/// The most runs that are kept though no hang was found by them.
 const MOST_FAILED: usize = 3;
-/// The most runs by which a schedule is made small.
-const MOST_TRIES: u64 = 64;
+/// How often a program that hangs with no thread held is run again, until it hangs again.
+const PLAIN_REPLAYS: u64 = 2;
 const LEAST_TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Explorer {
@@ -72,7 +73,7 @@ struct Explorer {
     aims: Vec<Vec<Hold>>,
     progress: Progress,
     made: u64,
-    /// Runs that failed without a hang, a line each.
+    /// Runs that failed without a hang, and hangs that do not count, a line each.
     failed: Vec<String>,
 }
 
@@ -82,11 +83,30 @@ fn limits(threshold: Nanos, timeout: Option<Duration>) -> Vec<OsString> {
     all.flat_map(|(flag, nanos)| [flag.into(), format!("{nanos}ns").into()]).collect()
 }
 
+#[derive(Clone, Default)]
 struct Found {
     schedule: Schedule,
     ran: Ran,
     /// The number of the run.
     run: u64,
+    /// How many of the replays hung again, and the last one.
+    again: u64,
+    replays: u64,
+    last: Ran,
+}
+
+impl Found {
+    fn counts(&self) -> bool {
+        2 * self.again >= self.replays
+    }
+
+    fn sentence(&self) -> String {
+        let when = match self.schedule.holds.is_empty() {
+            true => " now and then, with no thread held".to_owned(),
+            false => format!(" when {}", self.schedule.in_words()),
+        };
+        format!("hangs{when}: {}", self.ran.hung.as_ref().map_or("", |hang| &hang.code))
+    }
 }
 
 impl Explorer {
@@ -118,15 +138,20 @@ impl Explorer {
 
     fn explore(&mut self) -> Result<u8, Failure> {
         let limit = self.arguments.hang_after.map_or(THRESHOLD_OF_THE_FIRST, |time| time.as_nanos() as u64);
-        let bare = self.runner.run("bare", &Schedule::default(), &limits(limit, self.arguments.timeout))?;
+        self.runner.options.extend(limits(limit, self.arguments.timeout));
+        let mut bare = self.runner.run("run-0", &Schedule::default(), &[])?;
         if bare.hung.is_some() {
-            say("hangs without any thread held; lazyguard explore is for programs that pass");
-            self.runner.options.extend(limits(limit, self.arguments.timeout));
-            self.arguments.replays = 1;
-            return self.report(Found { schedule: Schedule::default(), ran: bare, run: 0 });
+            let found = self.replayed(Found { ran: bare, ..Found::default() })?;
+            if found.counts() {
+                say("hangs without any thread held; lazyguard explore is for programs that pass");
+                return self.report(&found);
+            }
+            self.set_aside(&found);
+            bare = found.last;
         }
         if bare.code != 0 {
             say(format!("the first run, in which no thread is held, ended with exit code {}", bare.code));
+            self.say_hazards();
             self.end();
             return Ok(bare.code);
         }
@@ -141,9 +166,18 @@ impl Explorer {
         if bare.ranks.iter().all(|points| points.calls.is_empty()) {
             say("no process made a call whose order may matter: there is nothing to explore");
         }
-        let Some(found) = self.search(&bare)? else { return self.nothing_found() };
-        let small = self.made_small(found, &bare.ranks)?;
-        self.report(small)
+        while let Some(mut found) = self.search(&bare)? {
+            let small = self.made_small(&found, &bare.ranks)?;
+            let is_smaller = small.schedule.holds != found.schedule.holds;
+            let small = self.replayed(small)?;
+            // Fewer holds may have hung by chance, and all hang.
+            found = if small.counts() || !is_smaller { small } else { self.replayed(found)? };
+            if found.counts() {
+                return self.report(&found);
+            }
+            self.set_aside(&found);
+        }
+        self.nothing_found()
     }
 
     fn goes_on(&self) -> bool {
@@ -165,16 +199,14 @@ impl Explorer {
             let ran = self.runner.run(&name, &schedule, &[])?;
             self.learn(&ran);
             if ran.hung.is_some() {
-                return Ok(Some(Found { schedule, ran, run: self.made }));
+                return Ok(Some(Found { schedule, ran, run: self.made, ..Found::default() }));
             }
-            match ran.code {
-                0 => self.runner.forget(&name),
-                _ if self.failed.len() == MOST_FAILED => self.runner.forget(&name),
+            if ran.code == 0 || self.failed.len() >= MOST_FAILED {
+                self.runner.forget(&name);
+            } else {
                 // Kept for the user: another order has made it fail.
-                code => {
-                    let (run, root) = (self.made, self.runner.root.display());
-                    self.failed.push(format!("run {run} ended with exit code {code}: {name}.output in {root}"));
-                }
+                let (code, root) = (ran.code, self.runner.root.display());
+                self.failed.push(format!("run {run} ended with exit code {code}: {name}.output in {root}"));
             }
         }
         Ok(None)
@@ -194,73 +226,62 @@ impl Explorer {
         }
     }
 
-    /// The same hang by the fewest holds.
-    fn made_small(&mut self, found: Found, bare: &[Points]) -> Result<Found, Failure> {
-        let budget = found.schedule.budget;
-        let (runner, progress) = (&self.runner, &mut self.progress);
-        let mut last = None;
-        let mut tries = 0;
-        let mut hangs = |holds: &[Hold]| {
-            if tries == MOST_TRIES {
-                return Ok(false);
-            }
-            tries += 1;
-            progress.tell(format!("found in run {}: making the schedule small, try {tries}", found.run));
-            let name = format!("small-{tries}");
-            let schedule = Schedule { budget, holds: holds.to_vec() };
-            let ran = runner.run(&name, &schedule, &[])?;
-            runner.forget(&name);
-            let hung = ran.hung.is_some();
-            if hung {
-                last = Some((schedule, ran));
-            }
-            Ok(hung)
-        };
-        let carried_out = found.schedule.carried_out(&found.ran.ranks);
-        let all = match carried_out.len() {
-            0 | 1 => carried_out,
-            _ if hangs(&carried_out)? => carried_out,
-            _ => found.schedule.holds.clone(),
-        };
-        let holds = match hangs(&[])? && hangs(&[])? {
-            // It hangs now and then by its ordinary timing.
-            true => Vec::new(),
-            false => reduce::sharpen(reduce::reduce(all, &mut hangs)?, [bare, &found.ran.ranks], &mut hangs)?,
-        };
-        Ok(match last {
-            Some((schedule, ran)) if schedule.holds == holds => Found { schedule, ran, ..found },
-            _ => Found { schedule: Schedule { budget, holds }, ..found },
-        })
-    }
-
-    fn report(&mut self, found: Found) -> Result<u8, Failure> {
-        let hang = found.ran.hung.clone().unwrap_or_default();
+    /// How often it hangs again, where one half counts. The first replay that hangs writes the reports.
+    fn replayed(&mut self, mut found: Found) -> Result<Found, Failure> {
         for (key, provoked) in &mut self.hazards {
             *provoked = match self.inversions.iter().find(|inversion| inversion.key == *key) {
                 Some(inversion) => inversion.is_in(&found.schedule.holds),
                 None => found.ran.concerned.iter().any(|call| key.split('|').nth(2) == Some(call)),
             };
         }
-        let when = match found.schedule.holds.is_empty() {
-            true => " now and then, with no thread held".to_owned(),
-            false => format!(" when {}", found.schedule.in_words()),
-        };
-        let sentence = format!("hangs{when}: {}", hang.code);
-        let file = self.runner.root.join("schedule");
+        let schedule = Some(self.runner.root.join("schedule"));
+        let explored = Explored { sentence: Some(found.sentence()), schedule, ..self.learned() };
+        let replays = if found.run == 0 { PLAIN_REPLAYS } else { self.arguments.replays.max(1) };
+        // One that hangs by itself takes the whole threshold each time.
+        while found.replays < replays && (found.run != 0 || found.again == 0) {
+            found.replays += 1;
+            self.progress.tell(format!("replay {} of {replays}", found.replays));
+            found.last = match found.again {
+                0 => self.last("hang", &found.schedule, &explored)?,
+                _ => self.runner.run("replay", &found.schedule, &[])?,
+            };
+            found.again += u64::from(found.last.hung.is_some());
+        }
+        self.runner.forget("replay");
+        self.progress.clear();
+        Ok(found)
+    }
+
+    /// It hung by chance: others may have kept its device busy.
+    fn set_aside(&mut self, found: &Found) {
+        self.hazards.values_mut().for_each(|provoked| *provoked = false);
+        let Found { run, again, replays, .. } = found;
+        let Hung { code, sentence, .. } = found.ran.hung.clone().unwrap_or_default();
+        let name = format!("run-{run}");
+        let mut line =
+            format!("hung in run {run} ({code}) and in {again} of {replays} replays: not counted: {sentence}");
+        match self.failed.len() < MOST_FAILED {
+            true => line += &format!(" (lazyguard report {})", self.runner.root.join(name).display()),
+            false => self.runner.forget(&name),
+        }
+        self.failed.push(line);
+    }
+
+    fn report(&mut self, found: &Found) -> Result<u8, Failure> {
+        let (sentence, file) = (found.sentence(), self.runner.root.join("schedule"));
         let written = std::fs::write(&file, format!("# {sentence}\n{}", found.schedule.text()));
         written.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
-        let explored = Explored { sentence: Some(sentence.clone()), schedule: Some(file.clone()), ..self.learned() };
-        self.progress.clear();
-        say(&sentence);
-        say(&hang.sentence);
-        let (hung, replays) = self.replay(&found.schedule, &explored)?;
         let with_preloading = match self.arguments.preload.as_str() {
             "off" => Some(self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])?.hung),
             _ => None,
         };
         self.runner.forget("defaults");
+        self.runner.forget(&format!("run-{}", found.run));
         self.progress.clear();
-        say(format!("found in run {} with seed {}; {hung} of {replays} replays hung", found.run, self.seed));
+        say(sentence);
+        found.ran.hung.iter().for_each(|hang| say(&hang.sentence));
+        let Found { run, again, replays, .. } = found;
+        say(format!("found in run {run} with seed {}; {again} of {replays} replays hung", self.seed));
         let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
         let (preload, program) = (&self.arguments.preload, program.join(" "));
         say(format!("again: lazyguard run --preload {preload} --schedule {} -- {program}", file.display()));
@@ -269,38 +290,26 @@ impl Explorer {
             say(format!("with preloading, which is the default, the same schedule {what}"));
         });
         self.say_hazards();
-        let first = if found.run == 0 { "bare".to_owned() } else { format!("run-{}", found.run) };
-        let kept = if hung == 0 { &first } else { "hang" };
-        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join(kept).display()));
-        if hung > 0 {
-            self.runner.forget(&first);
-        }
+        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join("hang").display()));
         Ok(exit_code::HANG)
     }
 
-    /// How many of how many replays hang. The last one writes the reports.
-    fn replay(&mut self, schedule: &Schedule, explored: &Explored) -> Result<(u64, u64), Failure> {
-        let replays = self.arguments.replays.max(1);
-        let mut hung = 0;
-        for replay in 1..=replays {
-            self.progress.tell(format!("replay {replay} of {replays}"));
-            let ran = match replay == replays {
-                true => self.last("hang", schedule, explored)?,
-                false => self.runner.run("replay", schedule, &[])?,
-            };
-            hung += u64::from(ran.hung.is_some());
-        }
-        self.runner.forget("replay");
-        Ok((hung, replays))
-    }
-
     fn nothing_found(&mut self) -> Result<u8, Failure> {
-        self.last("last", &Schedule::default(), &self.learned())?;
-        self.progress.clear();
-        say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
+        for _ in 0..=PLAIN_REPLAYS {
+            let hung = self.last("last", &Schedule::default(), &self.learned())?.hung;
+            self.progress.clear();
+            let Some(hang) = hung else {
+                say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
+                self.say_hazards();
+                self.runner.forget("hang");
+                self.end();
+                return Ok(0);
+            };
+            say(format!("the last run, with no thread held, hung ({}): {}", hang.code, hang.sentence));
+        }
         self.say_hazards();
-        self.end();
-        Ok(0)
+        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join("last").display()));
+        Ok(exit_code::HANG)
     }
 
     fn learned(&self) -> Explored {
@@ -310,6 +319,7 @@ impl Explorer {
     }
 
     fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
+        self.runner.forget(name);
         let file = self.runner.root.join("explored.json");
         let text = serde_json::to_string(explored).unwrap_or_default();
         std::fs::write(&file, text).map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;

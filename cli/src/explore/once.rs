@@ -28,7 +28,7 @@ pub(super) struct Runner {
     pub interrupted: Cell<Option<WaitStatus>>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Ran {
     pub code: u8,
     pub nanos: Nanos,
@@ -40,6 +40,7 @@ pub(super) struct Ran {
     pub hazards: Vec<HazardSeen>,
 }
 
+#[derive(Clone)]
 pub(super) struct HazardSeen {
     pub key: String,
     pub thread: u32,

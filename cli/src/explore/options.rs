@@ -21,7 +21,7 @@ pub(crate) struct Arguments {
     /// The number by which the schedules are drawn: the same draws the same. Without one, by the clock.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// How often a hang that was found is made again, to say how surely its schedule hangs.
+    /// How often a hang that was found is made again. It counts if half of these hang.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub replays: u64,
     /// How long a call may be blocked; by default twice as long as the program takes, and half a second at least.

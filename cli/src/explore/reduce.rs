@@ -1,14 +1,56 @@
 //! From a schedule that hangs to the call that has to come late: the fewest holds that still hang, by delta debugging (Zeller, Hildebrandt
 //! 2002), and of each the last call of its thread that may be held, until the first one for which that suffices.
 
-use super::schedule::{CallName, Hold, Point, Points};
+use super::schedule::{CallName, Hold, Point, Points, Schedule};
+use super::{Explorer, Found};
 use crate::words::Failure;
 
+/// The most runs by which a schedule is made small.
+const MOST_RUNS: u64 = 64;
 /// The most runs for a hold's call, and for the one that it waits for.
 const MOST_TRIES: usize = 8;
 
+impl Explorer {
+    /// The same hang by the fewest holds.
+    pub fn made_small(&mut self, found: &Found, bare: &[Points]) -> Result<Found, Failure> {
+        let budget = found.schedule.budget;
+        let (runner, progress) = (&self.runner, &mut self.progress);
+        let mut last = None;
+        let mut tries = 0;
+        let mut hangs = |holds: &[Hold]| {
+            if tries == MOST_RUNS {
+                return Ok(false);
+            }
+            tries += 1;
+            progress.tell(format!("found in run {}: making the schedule small, try {tries}", found.run));
+            let schedule = Schedule { budget, holds: holds.to_vec() };
+            let ran = runner.run("small", &schedule, &[])?;
+            runner.forget("small");
+            let hung = ran.hung.is_some();
+            if hung {
+                last = Some(Found { schedule, ran, run: found.run, ..Found::default() });
+            }
+            Ok(hung)
+        };
+        let carried_out = found.schedule.carried_out(&found.ran.ranks);
+        let all = match carried_out.len() {
+            0 | 1 => carried_out,
+            _ if hangs(&carried_out)? => carried_out,
+            _ if hangs(&found.schedule.holds)? => found.schedule.holds.clone(),
+            _ => return Ok(found.clone()),
+        };
+        let holds = match hangs(&[])? && hangs(&[])? {
+            // It hangs now and then by its ordinary timing.
+            true => Vec::new(),
+            false => sharpen(reduce(all, &mut hangs)?, [bare, &found.ran.ranks], &mut hangs)?,
+        };
+        let last = last.filter(|last| last.schedule.holds == holds);
+        Ok(last.unwrap_or_else(|| Found { schedule: Schedule { budget, holds }, ..found.clone() }))
+    }
+}
+
 /// `bare` is a run that was held nowhere, `hung` the one that hung.
-pub(super) fn sharpen(
+fn sharpen(
     mut holds: Vec<Hold>,
     [bare, hung]: [&[Points]; 2],
     hangs: &mut impl FnMut(&[Hold]) -> Result<bool, Failure>,
@@ -36,10 +78,7 @@ pub(super) fn sharpen(
 }
 
 /// No hold of the result can be left out; `hangs` makes a run.
-pub(super) fn reduce(
-    all: Vec<Hold>,
-    mut hangs: impl FnMut(&[Hold]) -> Result<bool, Failure>,
-) -> Result<Vec<Hold>, Failure> {
+fn reduce(all: Vec<Hold>, mut hangs: impl FnMut(&[Hold]) -> Result<bool, Failure>) -> Result<Vec<Hold>, Failure> {
     let (mut holds, mut parts) = (all, 2);
     while holds.len() > 1 {
         let chunks: Vec<Vec<Hold>> = holds.chunks(holds.len().div_ceil(parts)).map(<[Hold]>::to_vec).collect();

@@ -22,6 +22,9 @@ pub(crate) struct ProcessEnd {
     pub signal: Option<i32>,
     /// Whether `lazyguard run` asked it to end, or killed it.
     pub ended_by_run: bool,
+    /// Whether a signal or a debugger had stopped it when `lazyguard run` came to end it.
+    #[serde(default)]
+    pub stopped: bool,
     /// When `lazyguard run` saw it, in nanoseconds since 1970.
     pub at_unix_ns: u64,
 }
@@ -76,6 +79,7 @@ mod tests {
         exit_code: None,
         signal: Some(11),
         ended_by_run: false,
+        stopped: false,
         at_unix_ns: 1,
     };
 

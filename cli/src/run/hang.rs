@@ -4,7 +4,7 @@
 
 use super::root::{folders, process_with};
 use crate::folder::live::Replaced;
-use crate::folder::{is_nested_in, RecordingFile, Run};
+use crate::folder::{is_nested_in, RecordingFile, Run, Stat};
 use crate::inspect::attach;
 use crate::machine::{files, Beside};
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
@@ -108,7 +108,11 @@ pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Durati
     Beside::start("lazyguard-looks", looks).into_iter().for_each(|thread| thread.stop(limit));
 }
 
+/// A stopped process has reported what it did before.
 fn is_known(folder: &Path, process: u32) -> bool {
+    if Stat::of(process as i32).is_some_and(Stat::is_stopped) {
+        return false;
+    }
     let has_stack = |dump: DumpReport| {
         dump.hang.snapshot.blocked.iter().any(|call| call.queries.is_none())
             || dump.hang.stacks.iter().any(|stack| stack.thread == process)

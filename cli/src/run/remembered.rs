@@ -32,20 +32,23 @@ impl Identity {
     pub fn process(self) -> u32 {
         self.process
     }
-
-    fn end(self, exit_code: Option<i32>, signal: Option<i32>, ended_by_run: bool) -> ProcessEnd {
-        let Self { process, start_ticks } = self;
-        ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, at_unix_ns: unix_now().as_nanos() as u64 }
-    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     ends: VecDeque<ProcessEnd>,
     told: HashSet<Identity>,
+    stopped: HashSet<Identity>,
 }
 
 impl Remembered {
+    /// Before the run or a launcher continues or kills it.
+    pub fn note_if_stopped(&mut self, process: Pid) {
+        if Stat::of(process.as_raw_pid()).is_some_and(Stat::is_stopped) {
+            self.stopped.insert(Identity::of(process));
+        }
+    }
+
     pub fn told_to_end(&mut self, process: Pid) {
         self.told.insert(Identity::of(process));
     }
@@ -67,15 +70,20 @@ impl Remembered {
         if self.ends.len() >= MOST {
             self.ends.pop_front();
         }
-        self.ends.push_back(who.end(exit_code, signal, self.told.contains(&who)));
+        self.ends.push_back(self.end(who, exit_code, signal));
     }
 
-    /// All ends. If another process reaped one that this command ended, its exit status is unknown.
-    pub fn all(mut self) -> Vec<ProcessEnd> {
+    fn end(&self, who: Identity, exit_code: Option<i32>, signal: Option<i32>) -> ProcessEnd {
+        let (ended_by_run, stopped) = (self.told.contains(&who), self.stopped.contains(&who));
+        let (Identity { process, start_ticks }, at_unix_ns) = (who, unix_now().as_nanos() as u64);
+        ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, stopped, at_unix_ns }
+    }
+
+    /// All ends. If another process reaped one that this command ended or saw stopped, its exit status is unknown.
+    pub fn all(self) -> Vec<ProcessEnd> {
         let known: HashSet<_> = self.ends.iter().map(|end| (end.process, end.start_ticks)).collect();
-        let others = self.told.iter().filter(|who| !known.contains(&(who.process, who.start_ticks)));
-        self.ends.extend(others.map(|who| who.end(None, None, true)));
-        self.ends.into()
+        let others = self.told.union(&self.stopped).filter(|who| !known.contains(&(who.process, who.start_ticks)));
+        self.ends.iter().copied().chain(others.map(|who| self.end(*who, None, None))).collect()
     }
 }
 
@@ -104,17 +112,33 @@ mod tests {
             numbers.push(child.id());
         }
         remembered.told.insert(Identity { process: 1 << 30, start_ticks: None });
+        remembered.stopped.insert(Identity { process: 1 << 29, start_ticks: None });
         let all = remembered.all();
         let seen: Vec<_> = all.iter().map(|end| (end.exit_code, end.signal, end.ended_by_run)).collect();
-        let expect = [
-            (Some(3), None, false),
-            (None, Some(11), false),
-            (None, Some(40), false),
-            (None, Some(9), true),
-            (None, None, true),
-        ];
-        assert_eq!(seen, expect);
+        let expect = [(Some(3), None, false), (None, Some(11), false), (None, Some(40), false), (None, Some(9), true)];
+        assert_eq!(seen[..4], expect);
+        let mut others: Vec<_> = all[4..].iter().map(|end| (end.process, end.ended_by_run, end.stopped)).collect();
+        others.sort_unstable();
+        assert_eq!(others, [(1 << 29, false, true), (1 << 30, true, false)], "another process has reaped them");
         assert_eq!(all.iter().map(|end| end.process).take(4).collect::<Vec<_>>(), numbers);
-        assert!(all[..4].iter().all(|end| end.start_ticks.is_some()));
+        assert!(all[..4].iter().all(|end| end.start_ticks.is_some() && !end.stopped));
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_is_noted_so_though_it_was_continued_since() {
+        let mut remembered = Remembered::default();
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Pid::from_child(&child);
+        let until = |event| waitid(WaitId::Pid(process), event | WaitIdOptions::NOWAIT).unwrap();
+        tree::send(process, Signal::STOP);
+        until(WaitIdOptions::STOPPED);
+        remembered.note_if_stopped(process);
+        [Signal::CONT, Signal::KILL].iter().for_each(|signal| tree::send(process, *signal));
+        remembered.told_to_end(process);
+        until(WaitIdOptions::EXITED);
+        remembered.reap(process);
+        assert!(child.wait().is_err(), "it has been reaped");
+        let seen: Vec<_> = remembered.all().iter().map(|end| (end.signal, end.ended_by_run, end.stopped)).collect();
+        assert_eq!(seen, [(Some(9), true, true)]);
     }
 }

@@ -482,6 +482,7 @@ mod tests {
             exit_code: Some(0),
             signal: None,
             ended_by_run: false,
+            stopped: false,
             at_unix_ns: 0,
         };
         for content in ["[]", "3", "\"text\"", "null"] {

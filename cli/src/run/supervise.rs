@@ -88,10 +88,6 @@ pub(super) fn supervise(
     .run(caught)
 }
 
-fn is_stopped(process: i32) -> bool {
-    Stat::of(process).is_some_and(Stat::is_stopped)
-}
-
 fn name_of(folder: &Path) -> String {
     folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
@@ -199,7 +195,8 @@ impl Supervisor<'_> {
     /// A shell continues a job as a whole: a late second SIGCONT would end the program's next stop.
     fn pass_on_that_it_goes_on(&self) {
         let again = self.notice_a_stop();
-        if !there_is_a_terminal() || (!again && is_stopped(self.program.as_raw_pid())) {
+        let is_stopped = || Stat::of(self.program.as_raw_pid()).is_some_and(Stat::is_stopped);
+        if !there_is_a_terminal() || (!again && is_stopped()) {
             tree::send(self.program, Signal::CONT);
         }
     }
@@ -359,6 +356,7 @@ impl Supervisor<'_> {
 
     fn begin_to_end(&mut self, why: End, said: &str) {
         self.say(format!("{said}: ending the program and everything it has started"));
+        self.processes().into_iter().for_each(|process| self.remembered.note_if_stopped(process));
         self.gather_evidence();
         if !proc_is_mounted() {
             self.say("/proc is not mounted: what the program has started is not known, and it is ended alone");

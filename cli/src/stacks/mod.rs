@@ -18,13 +18,6 @@ use lazyguard_core::stack::{undeleted, Registers, STACKS};
 use std::io::Read as _;
 use std::path::Path;
 
-/// A note of a stack that the command has read from outside begins so; the thread's state follows.
-pub(crate) const SEEN_FROM_OUTSIDE: &str = "seen from outside; it was ";
-
-pub(crate) fn was_stopped(stack: &StackSeen) -> bool {
-    stack.notes.iter().any(|note| note.strip_prefix(SEEN_FROM_OUTSIDE) == Some("stopped"))
-}
-
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The stacks in a run folder; `None` where it holds none. For unreadable stacks, one line says why.

@@ -14,7 +14,6 @@ mod text;
 mod tracer;
 
 use crate::folder::Status;
-use crate::stacks::SEEN_FROM_OUTSIDE;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::StackSeen;
 use lazyguard_core::stack::undeleted;
@@ -101,7 +100,7 @@ pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
     let noted = python.iter().take(MOST_NOTED);
     notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
-    notes.push(format!("{SEEN_FROM_OUTSIDE}{state}"));
+    notes.push(format!("seen from outside; it was {state}"));
     target.is_still_there().then_some(StackSeen { thread: process, frames, notes })
 }
 

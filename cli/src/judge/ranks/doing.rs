@@ -6,7 +6,6 @@ use crate::folder::read;
 use crate::judge::hangs::{ranks_in_words, who};
 use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
-use crate::stacks;
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
 use lazyguard_core::order::grouped;
@@ -84,17 +83,19 @@ fn unix_nanos(report: &HangReport) -> u64 {
 }
 
 pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
-    if let Some(why) = own_verdict(process) {
+    let stopped = was_stopped(process);
+    // The stop may have interrupted a call that only the recording shows.
+    if let Some(why) = own_verdict(process).filter(|_| !stopped || process.hang().is_some()) {
         return Some(format!("and is blocked: {why}"));
+    }
+    if stopped {
+        return Some("and was stopped, by a signal or a debugger".to_owned());
     }
     let ended_itself = matches!(process.course, Course::Signalled(_))
         || process.has_ended && matches!(process.course, Course::Well | Course::Unknown);
     let answer = asked.answer(process);
     if ended_itself && answer.is_none() {
         return Some(format!("and {}", process.ended));
-    }
-    if was_stopped(process) {
-        return Some("and was stopped, by a signal or a debugger".to_owned());
     }
     let report = process.stood.as_ref().map(|stood| stood.report());
     let Some(answer) = answer else {
@@ -113,7 +114,8 @@ pub(crate) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
     let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none());
     let main = answer.and_then(|answer| answer.stacks.iter().find(|stack| stack.thread == process.process));
     let Some((answer, main)) = answer.zip(main) else {
-        return seen_from_outside(process).map(|stack| stack.lines()).unwrap_or_default();
+        let seen = read::<StackSeen>(&process.folder, MAIN_STACK).ok().flatten();
+        return seen.map(|stack| stack.lines()).unwrap_or_default();
     };
     let mut named = HangReport { stacks: vec![main.clone()], ..answer.clone() };
     // Without the recording's names, the lines have files and offsets.
@@ -123,13 +125,9 @@ pub(crate) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
     named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
 }
 
-fn seen_from_outside(process: &Process) -> Option<StackSeen> {
-    read(&process.folder, MAIN_STACK).ok().flatten()
-}
-
 /// Whether the process was stopped when the run came to end it. The run continues it to end it, and only then it may still answer.
 fn was_stopped(process: &Process) -> bool {
-    process.course == Course::Killed && seen_from_outside(process).is_some_and(|stack| stacks::was_stopped(&stack))
+    process.end.is_some_and(|end| end.stopped)
 }
 
 fn call_in_progress(asked: &HangReport) -> Option<&Call> {
@@ -162,12 +160,14 @@ pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<St
 }
 
 fn when_it_was_ended(process: &Process) -> Option<String> {
-    let asked = &process.dump.as_ref()?.hang;
     if process.course != Course::Killed || process.hang().is_some() {
         return None;
     }
+    if was_stopped(process) {
+        return Some("stopped, by a signal or a debugger".to_owned());
+    }
+    let asked = &process.dump.as_ref()?.hang;
     Some(match call_in_progress(asked) {
-        _ if was_stopped(process) => "stopped, by a signal or a debugger".to_owned(),
         Some(call) => format!("in {call}"),
         None => format!("in no hang: its main thread {}", main_thread(process, asked, asked.python.as_deref())),
     })

@@ -182,6 +182,93 @@ fn a_program_that_hangs_by_itself_is_reported_within_its_threshold() {
     assert!(hung.seconds < 20.0, "three runs of a second each: {hung}");
 }
 
+/// A shell that counts its runs in a file: in those of these numbers it hangs, in the others it is a shape of the races.
+fn hangs_by_chance(work: &Work, in_runs: &str, shape: &[&str], options: &[&str]) -> Outcome {
+    let (count, program) = (work.path().join("count"), lazyguard_e2e::corpus_program("free"));
+    let script = format!(
+        "n=$(cat '{0}' 2>/dev/null || echo 0); echo $((n + 1)) >'{0}'; \
+         case $n in {in_runs}) exec '{1}' ;; *) exec '{2}' {3} ;; esac",
+        count.display(),
+        program.display(),
+        races().display(),
+        shape.join(" ")
+    );
+    let options = [&["--seed", "1", "--hang-after", "500ms"][..], options].concat();
+    explored_of(work, "sh".into(), &options, &["-c", &script])
+}
+
+fn not_counted(outcome: &Outcome, run: u32, replays: u32) {
+    let line = format!(
+        "lazyguard: hung in run {run} (LG204) and in 0 of {replays} replays: not counted: cuMemFree_v2 cannot return"
+    );
+    assert!(outcome.stderr.lines().any(|said| said.starts_with(&line)), "{line}: {outcome}");
+}
+
+#[test]
+fn a_hang_that_the_first_run_alone_has_is_not_counted() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = hangs_by_chance(&work, "0", &["release", "safe"], &["--runs", "3"]);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    not_counted(&outcome, 0, 2);
+    assert!(
+        outcome.stderr.contains("no hang in 3 runs with seed 1") && !outcome.stderr.contains("hangs "),
+        "{outcome}"
+    );
+}
+
+#[test]
+fn a_hang_that_no_replay_has_is_not_counted_and_the_search_goes_on() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = hangs_by_chance(&work, "2", &["release", "safe"], &["--runs", "4"]);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    not_counted(&outcome, 2, 10);
+    assert!(
+        outcome.stderr.contains("no hang in 4 runs with seed 1") && !outcome.stderr.contains("hangs "),
+        "{outcome}"
+    );
+}
+
+/// On a busy device the runs without a hold hang, by which the schedule is made small.
+#[test]
+fn a_schedule_that_hangs_counts_though_a_smaller_one_has_hung_by_chance() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = hangs_by_chance(&work, "2|3", &["load"], &["--runs", "30", "--replays", "1"]);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    let first = outcome.stderr.lines().next().unwrap_or_default();
+    assert!(first.starts_with("lazyguard: hangs when ") && first.ends_with(": LG202"), "{outcome}");
+    assert!(outcome.stderr.contains("found in run 1 with seed 1; 1 of 1 replays hung\n"), "{outcome}");
+}
+
+/// It writes the reports.
+#[test]
+fn a_last_run_that_hangs_is_made_again() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let junit = work.path().join("f.xml");
+    let options = ["--runs", "0", "--junit", &junit.display().to_string()];
+    let failures = || fs::read_to_string(&junit).unwrap().matches("<failure").count();
+    let said = "lazyguard: the last run, with no thread held, hung (LG204): cuMemFree_v2 cannot return";
+    let chance = hangs_by_chance(&work, "1", &["release", "safe"], &options);
+    assert_eq!((chance.code, chance.stderr.matches(said).count(), failures()), (Some(0), 1, 0), "{chance}");
+    assert!(chance.stderr.contains("no hang in 0 runs with seed 1"), "{chance}");
+    fs::remove_file(work.path().join("count")).unwrap();
+    let each = hangs_by_chance(&work, "[1-9]", &["release", "safe"], &options);
+    assert_eq!((each.code, each.stderr.matches(said).count()), (Some(117), 3), "{each}");
+    assert!(failures() > 0 && !each.stderr.contains("no hang"), "{each}");
+}
+
+#[test]
+fn a_hang_behind_one_that_is_not_counted_is_the_result() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = hangs_by_chance(&work, "0", &["load"], &["--runs", "30", "--replays", "1"]);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    not_counted(&outcome, 0, 2);
+    assert!(
+        outcome.stderr.contains("hangs when thread worker's cuModuleLoadData comes after thread main's"),
+        "{outcome}"
+    );
+    assert!(outcome.stderr.contains("; 1 of 1 replays hung\n"), "{outcome}");
+}
+
 #[test]
 fn a_signal_ends_it_along_with_its_program() {
     let work = Work::new(lazyguard_e2e::this_test!());

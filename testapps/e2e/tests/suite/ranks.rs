@@ -58,13 +58,25 @@ impl Job {
 }
 
 const KILL: [&str; 2] = ["--on-hang", "kill"];
+const STOPPED: &str = "and was stopped, by a signal or a debugger";
 
 #[test]
 fn a_rank_in_no_driver_call_is_behind_and_what_it_did_is_said() {
     let work = Work::new(lazyguard_e2e::this_test!());
     job(&work, "skip", &KILL).is_behind("and its main thread was waiting, in no driver call");
     job(&work, "loop", &KILL).is_behind("and its main thread was computing");
-    job(&work, "stops", &KILL).is_behind("and was stopped, by a signal or a debugger");
+    job(&work, "stops", &KILL).is_behind(STOPPED);
+}
+
+/// Its own report is of what it did before.
+#[test]
+fn a_rank_that_is_stopped_while_its_report_of_a_slow_call_stands_is_said_to_be_stopped() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let job = job(&work, "slow_stops", &KILL);
+    let slow = format!(" rank {ODD} pid ");
+    assert!(job.outcome.stderr.lines().any(|line| line.contains("SLOW") && line.contains(&slow)), "{}", job.outcome);
+    job.is_behind(STOPPED);
+    assert!(job.outcome.stderr.contains("seen from outside; it was stopped"), "{}", job.outcome);
 }
 
 /// The run is the parent of no rank.
@@ -122,14 +134,16 @@ fn a_rank_that_is_late_is_no_hang_and_a_job_that_is_well_compares_nothing() {
 #[test]
 fn ranks_that_a_timeout_ends_say_what_they_did() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let job = job(&work, "skip", &["--hang-after", "0", "--timeout", "2s"]);
-    assert_eq!(job.outcome.code, Some(124), "{}", job.outcome);
-    let lines = [
-        "ranks 0-1 (2 processes): when ended, in cuCtxSynchronize",
-        ", rank 2): when ended, in no hang: its main thread was waiting",
+    let odd = [
+        ("skip", ", rank 2): when ended, in no hang: its main thread was waiting"),
+        ("stops", ", rank 2): when ended, stopped, by a signal or a debugger"),
     ];
-    for did in lines {
-        assert!(job.outcome.stderr.lines().any(|line| line.contains(did)), "{did}: {}", job.outcome);
+    for (fault, of_odd) in odd {
+        let job = job(&work, fault, &["--hang-after", "0", "--timeout", "2s"]);
+        assert_eq!(job.outcome.code, Some(124), "{}", job.outcome);
+        for did in ["ranks 0-1 (2 processes): when ended, in cuCtxSynchronize", of_odd] {
+            assert!(job.outcome.stderr.lines().any(|line| line.contains(did)), "{did}: {}", job.outcome);
+        }
     }
 }
 
