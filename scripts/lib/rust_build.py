@@ -53,8 +53,6 @@ NOT_INHERITED = ("CARGO_TARGET_DIR", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RU
 FRAMES = ["-C", "force-frame-pointers=yes", "--cfg", "lazyguard_frames"]
 # With the limit of 225 instructions that is usual, the library has 300 KB more, none of it for the path of a launch: what that needs is marked
 # `#[inline]`, for which another limit holds. testapps/bench/warm_path counts as many instructions with one as with the other.
-# A program with glibc has 200 KB of relocations, which a static one has not, and is to be as small.
-SMALLER = ["-C", "llvm-args=-inline-threshold=50"]
 AS_A_WHOLE = ["-C", "lto=fat", "-C", "llvm-args=-inline-threshold=30"]
 
 
@@ -147,7 +145,7 @@ def command_of_old_glibc(say, under_way=None):
     started = time.monotonic()
     floor = glibc_floor.ensure(TARGET / "glibc-floor", of_program=True)
     # In a folder of its own: `scripts/build --release` makes the other one.
-    cargo("rustc", "--release", *FOR_ANOTHER, "-j", JOBS, "-p", "lazyguard-cli", "--bin", "lazyguard", "--target-dir", TARGET / OLD_GLIBC / "cargo", "--", *floor, *SMALLER,
+    cargo("rustc", "--release", *FOR_ANOTHER, "-j", JOBS, "-p", "lazyguard-cli", "--bin", "lazyguard", "--target-dir", TARGET / OLD_GLIBC / "cargo", "--", *floor,
           under_way=under_way, CARGO_ENCODED_RUSTFLAGS=remapped(), LAZYGUARD_COMMIT=commit(), CARGO_PROFILE_RELEASE_LTO="fat")
     made = TARGET / OLD_GLIBC / "cargo" / (TRIPLE if MACHINE else "") / RELEASED / "lazyguard"
     shutil.copy2(made, TARGET / OLD_GLIBC / "lazyguard")
