@@ -75,7 +75,7 @@ impl<'a> Decision<'a> {
         for finding in findings.iter_mut().filter(|f| matches!(f.code, Code::LG203 | Code::LG207)) {
             let own = |thread: u32| finding.calls.iter().any(|call| call.thread == thread);
             let may_help = |call: &BlockedCall| !own(call.thread) && !stuck.contains(&call.thread);
-            if !matches!(finding.path.end, End::Cycle(_)) && self.snapshot.blocked.iter().any(may_help) {
+            if self.snapshot.blocked.iter().any(may_help) {
                 finding.conclusive = false;
             }
         }
@@ -271,6 +271,9 @@ impl<'a> Decision<'a> {
                 "nothing known keeps what fills the device from ending, so it may only be slow".to_owned()
             }
             (_, Some(runnable)) => runnable,
+            (End::Cycle(_), _) if finding.path.may_be_armed() => {
+                "a store of the host to that memory lets the streams go on".to_owned()
+            }
             (End::Unwritten(wait, _), _) if wait.holds.is_some() => {
                 "that is memory of the host, which may still write there".to_owned()
             }

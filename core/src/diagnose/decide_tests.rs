@@ -219,6 +219,45 @@ fn two_streams_that_wait_for_what_the_other_writes_behind_its_wait_are_a_circle(
 }
 
 #[test]
+fn a_circle_that_the_host_or_a_thread_may_break_is_slow_until_the_patience_is_over() {
+    let circle = |patience: u64| {
+        let story = TestTrace::new().patient(patience);
+        story.wait(0, 10, 0xa, 1).write(0, 11, 0xb, 1).wait(1, 12, 0xb, 1).write(1, 13, 0xa, 1);
+        story.waits(1, 30, SYNC, Some(0));
+        story
+    };
+    circle(20 * SECOND).check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    circle(20 * SECOND).memory_holds(0xa, 0).check_slow("a store of the host");
+    circle(20 * SECOND).thread_does(60, ThreadActivity::Sleeping).check_slow("thread 60");
+    let over = circle(SECOND);
+    over.memory_holds(0xa, 0).check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    assert_eq!(over.diagnosis().verdicts[0].confidence, Confidence::Possible);
+}
+
+#[test]
+fn a_value_stays_until_a_later_write_has_run() {
+    let story = TestTrace::new().patient(20 * SECOND);
+    // Stream 1 has written 1; its write of 2 stands behind a kernel.
+    story.wait(0, 30, 0xa, 1).write(1, 10, 0xa, 1).synchronize(1, 15).launch(1, 20, "k").write(1, 25, 0xa, 2);
+    story.waits(1, 40, SYNC, Some(0)).check_slow("may only be slow");
+}
+
+#[test]
+fn a_wait_whose_write_was_overwritten_may_have_seen_it() {
+    let numbers = |patience: u64| {
+        let story = TestTrace::new().patient(patience);
+        story.wait(0, 10, 0xa, 1).write(1, 20, 0xa, 1).write(1, 25, 0xa, 2).synchronize(1, 30);
+        story.waits(1, 40, SYNC, Some(0));
+        story
+    };
+    numbers(20 * SECOND).check_slow("");
+    numbers(SECOND).check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let early = TestTrace::new().patient(20 * SECOND);
+    early.write(1, 10, 0xa, 1).write(1, 15, 0xa, 2).synchronize(1, 18).wait(0, 20, 0xa, 1).waits(1, 40, SYNC, Some(0));
+    early.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+}
+
+#[test]
 fn a_wait_whose_writer_is_behind_the_barrier_behind_the_wait_is_the_barriers_fault() {
     let story = TestTrace::new();
     story.wait(0, 10, 0xa, 1).cold(1, 12, "k2").write(1, 13, 0xa, 1).waits(1, 30, SYNC, Some(0));

@@ -41,8 +41,12 @@ impl<'a> Paths<'a> {
         former
     }
 
-    /// Whether the path goes through the barrier of a returned load whose earlier work may have ended since.
+    /// Whether the path goes through the barrier of a returned load whose earlier work may have ended since, or ends at its own wait, which a write
+    /// that was overwritten may have ended.
     pub(super) fn may_be_passed(&self, path: &Path<'a>) -> bool {
+        if let (true, End::Unwritten(wait, _)) = (path.steps.is_empty(), &path.end) {
+            return wait.overtaken;
+        }
         let (Some(Step::Barrier(load)), End::Runs(culprit) | End::Peers(Peers { culprit, .. })) =
             (path.steps.first(), &path.end)
         else {

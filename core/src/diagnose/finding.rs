@@ -189,17 +189,13 @@ impl<'a> Decision<'a> {
             return false;
         }
         match &path.end {
-            End::Cycle(_) => true,
+            // Whatever satisfies one of its waits breaks it.
+            End::Cycle(_) => path.waits().all(|wait| by_loading || self.is_for_others_alone(wait)),
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => false,
             End::Runs(_) | End::Peers(..) => by_loading,
-            // Memory that the host can read, the host or another process can write.
             End::Unwritten(wait, _) => {
-                by_loading
-                    || wait.holds.is_none()
-                        && self.snapshot.runnable.is_empty()
-                        && !on.is_some_and(|stream| may_have_passed(stream, wait))
-                        && !self.may_be_written(wait)
+                by_loading || !on.is_some_and(|stream| may_have_passed(stream, wait)) && self.is_for_others_alone(wait)
             }
             End::Host(host, _) => {
                 !host.or_another
@@ -207,6 +203,11 @@ impl<'a> Decision<'a> {
                     && (by_loading || self.snapshot.runnable.is_empty())
             }
         }
+    }
+
+    /// Whether only work that is known to wait itself may end the wait. Memory that the host can read, the host or another process can write.
+    fn is_for_others_alone(&self, wait: &WaitSeen) -> bool {
+        wait.holds.is_none() && !wait.overtaken && self.snapshot.runnable.is_empty() && !self.may_be_written(wait)
     }
 
     fn may_be_written(&self, wait: &WaitSeen) -> bool {
@@ -238,6 +239,7 @@ impl<'a> Decision<'a> {
             End::Runs(_) | End::Peers(..) => return None,
             // A stream that waits for a later store of the host: an idle program may do so.
             End::Unwritten(wait, _) if wait.holds.is_some() => return None,
+            End::Cycle(_) if path.may_be_armed() => return None,
             _ => self.by_its_end(Vec::new(), path),
         };
         finding.because.insert(0, quiet);

@@ -122,6 +122,16 @@ impl<'a> Path<'a> {
         self.steps.iter().find_map(|step| if let Step::Queue(shared) = step { Some(*shared) } else { None })
     }
 
+    /// The waits for values of which the path takes the writers' streams.
+    pub fn waits(&self) -> impl Iterator<Item = &'a WaitSeen> + '_ {
+        self.steps.iter().filter_map(|step| if let Step::Writer(wait, _) = step { Some(*wait) } else { None })
+    }
+
+    /// Whether a store of the host to one of its waits' memory lets the streams go on.
+    pub fn may_be_armed(&self) -> bool {
+        self.waits().any(|wait| wait.holds.is_some())
+    }
+
     /// A cycle, a called host function and a looked-at value are known not to have ended.
     pub fn shows_itself(&self) -> bool {
         match &self.end {

@@ -118,7 +118,8 @@ impl<'a> Decision<'a> {
 fn has_pattern(path: &Path<'_>) -> bool {
     match &path.end {
         _ if path.barrier().is_some() => true,
-        End::Cycle(_) | End::Filled(..) | End::Peers(_) => true,
+        End::Cycle(_) => !path.may_be_armed(),
+        End::Filled(..) | End::Peers(_) => true,
         // An idle program may have armed a stream that waits for a later store of the host.
         End::Unwritten(wait, _) => wait.holds.is_none(),
         End::Host(host, _) => !host.or_another && !host.doing.is_some_and(ThreadActivity::goes_on),

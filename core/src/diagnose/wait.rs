@@ -35,6 +35,9 @@ pub struct WaitSeen {
     pub holds: Option<u64>,
     /// Whether that value ends the wait.
     pub satisfied: bool,
+    /// Whether a write that ends it has run since, and a later one has overwritten that.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub overtaken: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -83,18 +86,18 @@ pub(super) fn wait_seen(
 ) -> WaitSeen {
     let all = || writes.iter().filter(|(w, _)| w.stores_for(wait) != Stores::Nothing);
     let to_address = || all().map(|(write, _)| write);
-    let newest = to_address().map(|w| w.at).max();
-    // A completed write counts only if no later write followed; one behind the wait on the wait's own stream is never completed.
-    let counts = |w: &&ValueWrite| {
-        let behind_itself = w.stream == stream.number && w.at > wait.at;
-        !behind_itself && (outstanding(w) || Some(w.at) == newest)
-    };
+    // A write behind the wait on the wait's own stream is never completed. Of the completed ones the memory has the newest.
+    let behind_itself = |w: &ValueWrite| w.stream == stream.number && w.at > wait.at;
+    let completed = to_address().filter(|w| !behind_itself(w) && !outstanding(w));
+    let newest = completed.map(|w| w.at).max();
+    let counts = |w: &&ValueWrite| !behind_itself(w) && (outstanding(w) || Some(w.at) == newest);
     let seen =
         |w: &ValueWrite, value: u64| WriteSeen { stream: w.stream, at: w.at, value, outstanding: outstanding(w) };
     let satisfying = |w: &ValueWrite| match w.stores_for(wait) {
         Stores::All(value) if wait.satisfied_by(value) => Some(seen(w, value)),
         _ => None,
     };
+    let is_overtaken = |w: &ValueWrite| w.at > wait.at && Some(w.at) < newest && !behind_itself(w) && !outstanding(w);
     // A write of half the compared bytes may be the missing half.
     let half = |w: &ValueWrite| (w.stores_for(wait) == Stores::Half && outstanding(w)).then(|| seen(w, 0));
     let satisfying_writes: Vec<_> = to_address().filter(counts).filter_map(satisfying).take(MOST_WRITES).collect();
@@ -121,6 +124,7 @@ pub(super) fn wait_seen(
         fills: to_address().filter(counts).filter_map(half).take(MOST_WRITES).collect(),
         holds,
         satisfied: holds.is_some_and(|value| wait.satisfied_by(value)),
+        overtaken: to_address().any(|w| is_overtaken(w) && satisfying(w).is_some()),
         stream,
     }
 }

@@ -25,7 +25,7 @@ use crate::record::Guard;
 use crate::runtime::process::retired;
 use crate::runtime::{own_thread, thread};
 use lazyguard_core::diagnose::{BusyStream, CallEnd, Status, ASKS_NO_MORE_NANOS};
-use lazyguard_core::report::{HangReport, Outcome};
+use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Keep;
@@ -36,8 +36,10 @@ use std::sync::Mutex;
 use std::thread::Thread;
 use std::time::Duration;
 
-/// Most reports of slow waits, and as many of hangs, in one process.
+/// Most reports of slow waits in one process, and of hangs that follow each other without a rest.
 const MOST_REPORTS: u64 = 20;
+/// The rest before each further hang is looked for, in thresholds.
+const REST_OF_MANY: u64 = 10;
 /// A longer sleep means that the whole process was stopped.
 const OVERSLEPT_NANOS: u64 = 400_000_000;
 /// An expensive snapshot; those take at most one part in so many of a processor's time.
@@ -85,9 +87,7 @@ pub fn run(guard: &'static Guard) {
             continue;
         }
         watch.commands.look(guard);
-        if guard.reports.hangs() < MOST_REPORTS || watch.incident.is_some() {
-            watch.tick(guard.now());
-        }
+        watch.tick(guard.now());
     }
 }
 
@@ -131,6 +131,8 @@ struct Watch {
     was_over: bool,
     /// The earliest time of the next look.
     look_at: Nanos,
+    /// No look comes before, where many hangs have ended.
+    rests_until: Nanos,
     /// Their number, its last change, and whether a snapshot was taken since.
     calls: u64,
     quiet_since: Nanos,
@@ -153,6 +155,7 @@ impl Watch {
             failed: None,
             was_over: false,
             look_at: 0,
+            rests_until: 0,
             calls: 0,
             quiet_since: 0,
             quiet_known: false,
@@ -188,13 +191,15 @@ impl Watch {
         self.was_over = over && self.incident.is_some();
         self.take_part_in_a_failure();
         self.look_at_the_failed(now);
-        let quiet = self.is_quiet(now);
+        let rests = now < self.rests_until;
+        let quiet = !rests && self.is_quiet(now);
         self.act(now);
         match &self.incident {
             // Its calls return in a moment.
             Some(incident) if incident.report.acts && revoke::was_lately(self.guard, now) => {}
             Some(incident) if now >= incident.next => self.look_again(waiting, now),
             Some(_) => {}
+            None if rests => {}
             None if !waiting.is_empty() && now >= self.look_at => self.look(waiting, now),
             None if quiet => self.look_at_the_quiet(),
             None => self.look_at_the_device(now),
@@ -413,11 +418,20 @@ impl Watch {
             return;
         }
         guard.reports.count_hang();
+        if guard.reports.hangs() == MOST_REPORTS {
+            let seconds = self.threshold.saturating_mul(REST_OF_MANY) as f64 / 1e9;
+            guard.reports.add(&Block::marked([format!(
+                "hang {MOST_REPORTS} of this process: the guard rests for {seconds:.1} s after each that ends"
+            )]));
+        }
         guard.marker.iter().for_each(|marker| marker.raise(guard.id, &guard.rank, false));
     }
 
     fn went_on(&mut self, now: Nanos) {
         let Some(mut incident) = self.incident.take() else { return };
+        if self.guard.reports.hangs() >= MOST_REPORTS {
+            self.rests_until = now + self.threshold.saturating_mul(REST_OF_MANY);
+        }
         // Slow: an exiting thread reports it.
         incident.report.ends = ends(self.guard, &incident.report);
         if incident.report.ends.iter().any(CallEnd::lost_work) {
