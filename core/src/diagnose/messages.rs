@@ -248,7 +248,7 @@ pub(super) const COMPILES: &str = "the driver has to compile its code first, whi
 
 pub(super) fn compiles(call: &BlockedCall) -> String {
     let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
-    let loads = call.cold.is_some() || call.call.class().is_some_and(Class::loads_module);
+    let loads = call.cold.is_some() || call.call.class().is_some_and(|c| c.loads_module() || c == Class::Link);
     format!(
         "{} computes in {}{}{}, and waits for nothing that is known",
         thread(call.thread, &call.thread_name),

@@ -207,25 +207,24 @@ fn a_load_that_neither_returns_nor_computes_is_a_hang_and_acted_upon() {
     assert!(said.contains(COMPUTES) && !said.contains("HANG"), "{said}");
 }
 
-/// As one that pins hundreds of gigabytes.
+/// One that pins hundreds of gigabytes, and a link, which waits for no kernel.
 #[test]
-fn an_allocation_that_computes_with_nothing_in_flight_is_slow_and_not_acted_upon() {
+fn an_allocation_or_a_link_that_computes_is_slow_and_not_acted_upon() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let outcome = |more: &[(&str, &str)]| {
-        let run = Run::new(&work, corpus_program("busy_server")).guarded().hang_after("300ms");
-        let run = run.set("LAZYGUARD_ON_HANG", "exit:9").set("LGSIM_NEVER_RETURN", "cuMemAlloc_v2");
-        let run = more.iter().fold(run, |run, (name, value)| run.set(name, value));
-        let mut running = run.start();
-        std::thread::sleep(Duration::from_secs(3));
-        let runs = running.runs();
-        if runs {
-            send("KILL", &running.process().to_string());
-        }
-        (runs, running.finish_within(PATIENCE))
-    };
-    let (runs, computes) = outcome(&[("LGSIM_COMPUTES", "cuMemAlloc_v2")]);
-    assert!(runs && computes.stderr.contains("computes in cuMemAlloc_v2"), "{computes}");
-    assert!(!computes.stderr.contains("HANG"), "{computes}");
-    let (runs, sleeps) = outcome(&[]);
-    assert!(!runs && sleeps.stderr.contains("HANG"), "{sleeps}");
+    for (program, call) in [("busy_server", "cuMemAlloc_v2"), ("link_computes_beside_a_kernel", "cuLinkComplete")] {
+        let start = |computes: &str| {
+            let run = Run::new(&work, corpus_program(program)).guarded().hang_after("1s").set("LG_SCALE_MS", "20");
+            run.set("LAZYGUARD_ON_HANG", "exit:9")
+                .set("LGSIM_NEVER_RETURN", call)
+                .set("LGSIM_COMPUTES", computes)
+                .start()
+        };
+        let mut computes = start(call);
+        std::thread::sleep(Duration::from_secs(4));
+        let said = computes.stderr();
+        assert!(computes.runs() && said.contains(&format!("computes in {call}")) && !said.contains("HANG"), "{said}");
+        computes.stop();
+        let sleeps = start("").finish_within(PATIENCE);
+        assert!(sleeps.code == Some(9) && sleeps.stderr.contains("nothing is known to be in flight"), "{sleeps}");
+    }
 }
