@@ -339,16 +339,6 @@ pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {on} is outstanding since {}", operation(oldest), time(oldest.at))
 }
 
-/// A host function behind the operation may wake a thread.
-pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
-    let waits = match calls_host {
-        true => "no thread waits for it in a call, and a host function that the stream is to call behind it may be waited for",
-        false => "no thread waits for it",
-    };
-    let Culprit { stream, operation: runs } = runs;
-    format!("{} has run on {stream} for {}; {waits}", operation(runs), lasted(at.saturating_sub(runs.at)))
-}
-
 pub(super) fn barrier(load: &ColdLoadSeen) -> String {
     let what = function(load.function.as_ref(), "a function");
     let (call, on, at) = (&load.call, on(load.stream.as_ref()), time(load.at));

@@ -137,16 +137,33 @@ fn asked(name: &str, folder: &Path) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Which thread sleeps until the kernel ends, the line says as far as it is known.
 #[test]
 fn a_kernel_that_simply_runs_is_a_line_of_report_top_and_health() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let run = Run::new(&work, corpus_program("server_kernel_runs_and_no_thread_waits")).guarded().kept();
+    expect_the_line(
+        "server_kernel_runs_and_no_thread_waits",
+        "kernel spin_until has run on stream ",
+        &["no thread waits for it"],
+    );
+    let woken = [
+        "no thread waits for it in a call, and the host function at 0x",
+        "is to call behind it may be waited for; \
+                 every thread outside the driver waits for another thread, without limit: thread ",
+    ];
+    expect_the_line("long_kernel_wakes_the_main_thread", "kernel busy_for has run on stream ", &woken);
+    let armed = ["to be >= 1, and no submitted operation writes that; it holds 0; no thread waits for it"];
+    expect_the_line("armed_server_idles", "stream 1 waits since ", &armed);
+}
+
+fn expect_the_line(program: &str, begin: &str, said: &[&str]) {
+    let work = Work::new(&format!("{}-{program}", lazyguard_e2e::this_test!()));
+    let run = Run::new(&work, corpus_program(program)).guarded().kept();
     let run = run.set("LG_SCALE_MS", "6000").set("LAZYGUARD_ON_HANG", "exit:9").hang_after("400ms");
     let mut running = run.start();
     let out = running.out();
-    let runs = |said: &str| {
-        let line = said.lines().find(|line| line.contains("kernel spin_until has run on stream "));
-        line.is_some_and(|line| line.contains(" s; no thread waits for it"))
+    let runs = |output: &str| {
+        let line = output.lines().find(|line| line.contains(begin));
+        line.is_some_and(|line| said.iter().all(|said| line.contains(said)))
     };
     running.until("the line of health", PATIENCE, |_| {
         let (code, line) = asked("health", &out);
