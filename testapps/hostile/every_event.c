@@ -138,6 +138,19 @@ static void may_wait(void) {
   (void)cuMulticastBindAddr(0, 0, 0, 0, 0);
 }
 
+static void links(void) {
+  static char text[] = ".version 7.0\n.target sm_75\n.address_size 64\n.visible .entry linked()\n{\n  ret;\n}\n";
+  CUlinkState link;
+  void *linked;
+  size_t bytes;
+  CK(cuLinkCreate(0, NULL, NULL, &link));
+  CK(cuLinkAddData(link, CU_JIT_INPUT_PTX, text, sizeof text, "text", 0, NULL, NULL));
+  EXPECT(cuLinkAddFile(link, CU_JIT_INPUT_PTX, "/nowhere", 0, NULL, NULL) != CUDA_SUCCESS);
+  CK(cuLinkComplete(link, &linked, &bytes));
+  EXPECT(linked != NULL && bytes > 0);
+  CK(cuLinkDestroy(link));
+}
+
 /* A graph of a node of each kind that something may be waited for in, updated by itself. */
 static void makes_graph(void) {
   static int ran;
@@ -206,7 +219,7 @@ int main(int argc, char **argv) {
     const char *what;
     void (*make)(void);
   } kinds[] = {{"launches", launches},       {"memory operations", memory_operations}, {"events", events}, {"copies", copies},
-               {"host functions", host_functions}, {"allocations", allocations},       {"calls that may wait", may_wait},
+               {"host functions", host_functions}, {"allocations", allocations},       {"calls that may wait", may_wait}, {"links", links},
                {"captures", captures},       {"lives", lives}};
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
     kinds[i].make();

@@ -7,7 +7,7 @@
 
 namespace lgsim {
 
-enum class Type { context, stream, event, module, function, library, kernel, graph, node, graph_exec, pool };
+enum class Type { context, stream, event, module, function, library, kernel, graph, node, graph_exec, pool, link };
 
 struct Object {
   const Type type;

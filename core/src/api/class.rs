@@ -100,6 +100,7 @@ classes! {
     KernelResolve: load RareEvents IfSlow;
     KernelFunction: load RareEvents IfSlow;
     FunctionLoad: load RareEvents IfSlow;
+    Link: other RareEvents IfSlow;
     Launch: launch Work Always GATED;
     HostFunction: host_function Work Always GATED;
     GraphLaunch: graph_launch Work Always GATED;
@@ -179,7 +180,7 @@ impl Class {
     pub const fn may_compute(self) -> bool {
         self.loads_module()
             || matches!(self, Self::Init | Self::ContextCreate | Self::ContextDestroy | Self::Allocate | Self::Free)
-            || matches!(self, Self::LibraryLoad | Self::FunctionLoad | Self::GraphInstantiate)
+            || matches!(self, Self::LibraryLoad | Self::FunctionLoad | Self::Link | Self::GraphInstantiate)
     }
 
     /// Whether the call returns only when the context is idle, although the program did not ask to wait.

@@ -112,6 +112,16 @@ macro_rules! with_driver_api {
             FunctionLoad (num_clusters: Ptr, function: Handle, config: Ptr)
                 => library::loads_function(function) { 53 cuOccupancyMaxActiveClusters 11070; }
 
+            // The linker: it compiles, and waits for no work (measured)
+            Link (num_options: u32, options: Ptr, option_values: Ptr, state_out: Ptr)
+                => context::observed() { 277 cuLinkCreate 5050; 278 cuLinkCreate_v2 6050; }
+            Link (state: Handle, input_type: i32, data: Ptr, size: usize, name: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
+                => context::observed() { 279 cuLinkAddData 5050; 280 cuLinkAddData_v2 6050; }
+            Link (state: Handle, input_type: i32, path: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
+                => context::observed() { 281 cuLinkAddFile 5050; 282 cuLinkAddFile_v2 6050; }
+            Link (state: Handle, cubin_out: Ptr, size_out: Ptr) => context::observed() { 283 cuLinkComplete 5050; }
+            Link (state: Handle) => context::observed() { 284 cuLinkDestroy 5050; }
+
             // Launches
             Launch (function: Handle, grid_dim_x: u32, grid_dim_y: u32, grid_dim_z: u32, block_dim_x: u32, block_dim_y: u32, block_dim_z: u32, shared_mem_bytes: u32, stream: Handle, kernel_params: Ptr, extra: Ptr)
                 => launch::kernel(function, stream, Extent { grid: [grid_dim_x, grid_dim_y, grid_dim_z], block: [block_dim_x, block_dim_y, block_dim_z], shared_bytes: shared_mem_bytes }) {

@@ -309,7 +309,7 @@ impl SnapshotBuilder {
             Payload::Activity { thread, doing: Some(doing) } => drop(self.doing.insert(thread, doing)),
             // The thread has ended, or the guard no longer sees it.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
-            Payload::Holds { address, value, .. } => drop(self.held.insert(address, (record.entered, value))),
+            Payload::Holds { address, value, own, .. } => drop(self.held.insert(address, (record.entered, value, own))),
             Payload::Computes { thread, time } => drop(self.computes.insert(thread, (record.entered, time))),
             Payload::Environment(environment) => self.environment = environment,
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),

@@ -136,6 +136,10 @@ fn a_load_that_computes_with_nothing_in_flight_is_slow_for_as_long_as_it_does() 
         story.blocked(1, 30, symbol, None, Kind::Call, "").computed(1, SECOND * 98 / 100);
         story.check_slow(text);
     }
+    // The linker waits for nothing, and a kernel in flight is no reason.
+    let link = TestTrace::new();
+    link.launch(0, 10, "k").blocked(1, 30, "cuLinkComplete", None, Kind::Call, "").check_unexplained();
+    link.computed(1, SECOND).check_slow("computes in cuLinkComplete (100 % of 1.0 s), as a compiler does");
     // A wait computes by looking again and again.
     let story = TestTrace::new();
     story.waits(1, 30, "cuCtxSynchronize", None).computed(1, SECOND);

@@ -102,8 +102,9 @@ impl<'a> Decision<'a> {
 
     fn finding_by_what_is_seen(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let class = call.call.class()?;
-        if class.is_of_nccl() {
-            return Some(self.by_its_end(vec![call], Path::to(End::Meeting)));
+        if class.is_of_nccl() || class == Class::Link {
+            let end = if class == Class::Link { End::Driver } else { End::Meeting };
+            return Some(self.by_its_end(vec![call], Path::to(end)));
         }
         if let Some(finding) = self.launch_blocking(call, class) {
             return Some(finding);

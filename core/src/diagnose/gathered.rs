@@ -177,7 +177,7 @@ pub struct SnapshotBuilder {
     /// Observations: activity of threads, their processor time, content of memory, resident blocks of launches.
     pub(super) doing: BTreeMap<u32, ThreadActivity>,
     pub(super) computes: HashMap<u32, (Nanos, ComputeTime)>,
-    pub(super) held: HashMap<u64, (Nanos, u64)>,
+    pub(super) held: HashMap<u64, (Nanos, u64, bool)>,
     pub(super) resident: HashMap<LaunchKey, u64>,
     pub(super) asked: bool,
     pub(super) environment: Environment,

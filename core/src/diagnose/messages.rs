@@ -248,7 +248,7 @@ pub(super) const COMPILES: &str = "the driver has to compile its code first, whi
 
 pub(super) fn compiles(call: &BlockedCall) -> String {
     let share = call.computes.map(|time| format!(" ({} % of {})", time.percent(), lasted(time.within_nanos)));
-    let loads = call.cold.is_some() || call.call.class().is_some_and(Class::loads_module);
+    let loads = call.cold.is_some() || call.call.class().is_some_and(|c| c.loads_module() || c == Class::Link);
     format!(
         "{} computes in {}{}{}, and waits for nothing that is known",
         thread(call.thread, &call.thread_name),
@@ -337,16 +337,6 @@ pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
 
 pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {
     format!("{} on {on} is outstanding since {}", operation(oldest), time(oldest.at))
-}
-
-/// A host function behind the operation may wake a thread.
-pub(super) fn unwatched(runs: &Culprit, calls_host: bool, at: Nanos) -> String {
-    let waits = match calls_host {
-        true => "no thread waits for it in a call, and a host function that the stream is to call behind it may be waited for",
-        false => "no thread waits for it",
-    };
-    let Culprit { stream, operation: runs } = runs;
-    format!("{} has run on {stream} for {}; {waits}", operation(runs), lasted(at.saturating_sub(runs.at)))
 }
 
 pub(super) fn barrier(load: &ColdLoadSeen) -> String {

@@ -64,12 +64,12 @@ impl<'a> Decision<'a> {
         }
     }
 
-    /// The call in which the driver seems to compile: nothing is outstanding in its context that it could wait for.
+    /// The call in which the driver seems to compile: nothing is outstanding that it could wait for. The linker waits for no work.
     pub(super) fn compiles(&self) -> Option<&'a BlockedCall> {
         let is_idle = |call: &BlockedCall| {
             let same = |s: &&BusyStream| call.context == 0 || call.context == s.stream.context;
             let outstanding = self.snapshot.streams.iter().filter(same).any(|s| s.since() < call.entered);
-            !outstanding && self.unseen(call).is_none()
+            call.call.class() == Some(Class::Link) || !outstanding && self.unseen(call).is_none()
         };
         let computes = |call: &&BlockedCall| call.computes.is_some_and(ComputeTime::is_most);
         self.snapshot.blocked.iter().filter(computes).find(|call| may_compute(call) && is_idle(call))

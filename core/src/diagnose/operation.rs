@@ -82,11 +82,18 @@ pub struct OperationSeen {
     /// Whether all blocks must be resident at once, as in a cooperative launch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
+<<<<<<< HEAD
     /// A launch's number among those of its function on this stream, if all were recorded.
+=======
+    /// Which launch of its function on this stream, if all were recorded.
+>>>>>>> h-silence
     pub launches: Option<Launches>,
     /// The launched graph's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<GraphSeen>,
+    /// Its host function's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_function: Option<u64>,
     /// From where it was made.
     #[serde(flatten)]
     pub origin: Origin,
@@ -98,7 +105,8 @@ pub struct OperationSeen {
 impl OperationSeen {
     /// A submission of which nothing more is known.
     pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, origin: Origin) -> Self {
-        Self { at, call, function, extent: None, at_once: false, launches: None, graph: None, origin, launch: None }
+        let (extent, launches, graph, host_function, launch) = (None, None, None, None, None);
+        Self { at, call, function, extent, at_once: false, launches, graph, host_function, origin, launch }
     }
 
     pub fn waits_for_peers(&self) -> bool {

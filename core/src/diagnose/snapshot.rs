@@ -158,6 +158,9 @@ pub struct Snapshot {
     pub loads: Vec<ColdLoadSeen>,
     /// Threads that may still end a wait.
     pub runnable: Vec<RunnableThread>,
+    /// Threads outside driver calls that wait for another, without limit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting: Vec<u32>,
     /// When a thread last entered or left a driver call; endless queries do not count.
     pub last_activity: Nanos,
     /// Whether the driver has been asked.

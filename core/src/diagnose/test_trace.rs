@@ -233,7 +233,15 @@ impl TestTrace {
     }
 
     pub fn memory_holds(&self, address: u64, value: u64) -> &Self {
-        let raw = RawPayload::memory(address, value);
+        self.holds(RawPayload::memory(address, value))
+    }
+
+    /// No other process can have it.
+    pub fn own_memory_holds(&self, address: u64, value: u64) -> &Self {
+        self.holds(RawPayload::memory_operation(address, value, 1))
+    }
+
+    fn holds(&self, raw: RawPayload) -> &Self {
         self.seen(Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::WaitValue)) })
     }
 

@@ -1,8 +1,8 @@
 //! Streams that stand still although no thread waits for them in a call.
 //!
 //! A stream is *at rest* since its newest submission, or since something of it was seen to end. Once it rests for the threshold, and the driver
-//! has called it busy since, its wait-for path is followed. A path that ends in a pattern is a finding. A path that ends in a running kernel is a
-//! server's normal life: one line ([`Snapshot::unwatched`]).
+//! has called it busy since, its wait-for path is followed. A path that ends in a pattern is a finding. A path that ends in a running kernel, or in
+//! memory of the host that the program may store to when it likes, is a server's normal life: one line ([`Snapshot::unwatched`]).
 //!
 //! Must not: take for busy a stream of which the driver has said nothing lately.
 
@@ -12,7 +12,9 @@ use super::needs::Decision;
 use super::operation::{BusyStream, OperationSeen};
 use super::path::{End, Path};
 use super::snapshot::Snapshot;
-use crate::api::{Class, ThreadActivity};
+use super::verdict::Culprit;
+use super::wait::WaitSeen;
+use crate::api::{counted, Class, ThreadActivity};
 use crate::Nanos;
 
 /// How long an answer of the driver counts at least; else for the patience.
@@ -54,7 +56,7 @@ impl Snapshot {
         Some(messages::outstanding(&oldest.stream, oldest.front()))
     }
 
-    /// Kernels and other work that run while no thread waits for them: a line each.
+    /// Work that runs, or waits for the host, while no thread waits for it: a line each.
     pub fn unwatched(&self) -> Vec<String> {
         let decision = Decision::new(self);
         let waited_for = |stream: &BusyStream| {
@@ -66,10 +68,12 @@ impl Snapshot {
         let runs = self.streams.iter().filter(rests).filter(|s| self.threshold_nanos != 0 && !waited_for(s));
         let runs = runs.filter_map(|s| {
             let path = decision.paths.from(s.stream.number, Nanos::MAX)?;
-            let End::Runs(culprit) = &path.end else { return None };
-            let calls_host = |op: &OperationSeen| op.call.class() == Some(Class::HostFunction);
-            let is_own = culprit.stream.number == s.stream.number;
-            is_own.then(|| messages::unwatched(culprit, s.operations.iter().any(calls_host), self.at))
+            let stands = match &path.end {
+                End::Runs(culprit) if culprit.stream.number == s.stream.number => has_run(culprit, self.at),
+                End::Unwritten(wait, _) => stands_at(wait, wait.holds?),
+                _ => return None,
+            };
+            Some(line(&stands, s, self))
         });
         runs.collect()
     }
@@ -83,7 +87,8 @@ impl<'a> Decision<'a> {
         let mut found: Vec<Finding<'a>> = Vec::new();
         for stream in self.snapshot.streams.iter().filter(at_rest) {
             let is_new = !explained.contains(&stream.stream.number);
-            let path = self.paths.from(stream.stream.number, Nanos::MAX).filter(|path| is_new && has_pattern(path));
+            let counts = |path: &Path<'a>| is_new && (has_pattern(path) || self.waits_for_itself(stream, path));
+            let path = self.paths.from(stream.stream.number, Nanos::MAX).filter(counts);
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
             if found.iter().any(|other| what(other) == what(&finding)) {
@@ -91,10 +96,39 @@ impl<'a> Decision<'a> {
             }
             finding.at_rest = Some(stream.at_rest_since());
             finding.because.insert(0, messages::at_rest(&stream.stream, self.snapshot.rested(stream)));
+            if !has_pattern(&finding.path) {
+                finding.because.extend(called_behind(stream).into_iter().chain(all_wait(self.snapshot)));
+            }
             finding.conclusive = false;
             found.push(finding);
         }
         found
+    }
+
+    /// Whether only a thread that waits for this stream's host function can still store the value: no other process has the memory, each thread
+    /// waits for another, and nothing else is in flight. What a signal's handler or another device stores is not seen.
+    fn waits_for_itself(&self, stream: &BusyStream, path: &Path<'a>) -> bool {
+        let (all, End::Unwritten(wait, _)) = (self.snapshot, &path.end) else { return false };
+        let nothing_runs = || {
+            let mut paths = all.streams.iter().filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX));
+            paths.all(|path| matches!(path.end, End::Unwritten(..)))
+        };
+        // The word may have been reset after the stream had passed its wait: what is behind it would run, and only a host function is known to.
+        let stands_before = |op: &OperationSeen| match op.call.class() {
+            Some(Class::HostFunction | Class::EventRecord | Class::WriteValue) => true,
+            class => op.at < wait.at || op.at == wait.at && class == Some(Class::WaitValue),
+        };
+        wait.own
+            && wait.stream.number == stream.stream.number
+            && stream.lists_all()
+            && stream.operations.iter().all(stands_before)
+            && stream.operations.iter().any(|op| op.host_function.is_some() && op.at > wait.at)
+            && all_wait(all).is_some()
+            && all.blocked.is_empty()
+            && all.host_functions.is_empty()
+            && all.unfollowed.is_empty()
+            && all.without_entry == 0
+            && nothing_runs()
     }
 
     /// The streams that its calls wait for, and those on its path.
@@ -125,6 +159,36 @@ fn has_pattern(path: &Path<'_>) -> bool {
         End::Host(host, _) => !host.or_another && !host.doing.is_some_and(ThreadActivity::goes_on),
         End::Runs(_) | End::Meeting | End::Driver | End::Fed(..) | End::Unseen(_) => false,
     }
+}
+
+fn line(stands: &str, stream: &BusyStream, snapshot: &Snapshot) -> String {
+    let called = called_behind(stream).map(|called| format!(" in a call, and {called}")).unwrap_or_default();
+    let all_wait = all_wait(snapshot).map(|all| format!("; {all}")).unwrap_or_default();
+    format!("{stands}; no thread waits for it{called}{all_wait}")
+}
+
+fn has_run(culprit: &Culprit, at: Nanos) -> String {
+    let Culprit { stream, operation } = culprit;
+    let lasted = messages::lasted(at.saturating_sub(operation.at));
+    format!("{} has run on {stream} for {lasted}", messages::operation(operation))
+}
+
+fn stands_at(wait: &WaitSeen, holds: u64) -> String {
+    let (since, unwritten) = (messages::time(wait.at), messages::unwritten(wait));
+    format!("{} waits since {since} {unwritten}; it holds {holds}", wait.stream)
+}
+
+fn called_behind(stream: &BusyStream) -> Option<String> {
+    let address = stream.operations.iter().find_map(|op| op.host_function)?;
+    Some(format!("the host function at {address:#x} that {} is to call behind it may be waited for", stream.stream))
+}
+
+/// That the process does nothing by itself, as far as can be seen.
+fn all_wait(snapshot: &Snapshot) -> Option<String> {
+    let (first, others) = snapshot.waiting.split_first().filter(|_| snapshot.runnable.is_empty())?;
+    let more =
+        if others.is_empty() { String::new() } else { format!(" and {}", counted(others.len() as u64, "other")) };
+    Some(format!("every thread outside the driver waits for another thread, without limit: thread {first}{more}"))
 }
 
 #[cfg(test)]

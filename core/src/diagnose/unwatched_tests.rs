@@ -1,7 +1,7 @@
 //! Streams that no thread waits for.
 
 use super::super::test_trace::{TestTrace, NOW, SECOND};
-use crate::api::Code;
+use crate::api::{Code, ThreadActivity};
 
 /// A stream waits for a value that no operation writes; the driver says that it is busy, and another thread does other work all the time.
 fn beside_a_busy_thread(patience: u64) -> TestTrace {
@@ -57,7 +57,8 @@ fn a_kernel_that_runs_is_a_line_and_nothing_more() {
     let wakes = TestTrace::new();
     wakes.launch(0, SECOND, "serve").call(&wakes.submit(0, SECOND + 10, "cuLaunchHostFunc"), 0).driver_says_busy(0);
     wakes.check_well();
-    assert!(wakes.snapshot().unwatched()[0].contains("a host function that the stream is to call behind it"));
+    assert!(wakes.snapshot().unwatched()[0]
+        .contains("and the host function at 0x0 that stream 1 is to call behind it may be waited for"));
     story.waits(1, NOW - SECOND, "cuStreamSynchronize", Some(0));
     assert!(story.snapshot().unwatched().is_empty());
 }
@@ -67,4 +68,60 @@ fn memory_of_the_host_may_be_written_when_the_program_likes() {
     let story = beside_a_busy_thread(6 * SECOND);
     story.memory_holds(0xf1a6, 0).driver_says_busy(0);
     story.check_well();
+    let lines = story.snapshot().unwatched();
+    let stands = "stream 1 waits since +1.000 s for memory at 0xf1a6 to be == 1, and no submitted operation writes that; it holds 0";
+    assert_eq!(lines, [format!("{stands}; no thread waits for it")]);
+}
+
+/// A host function stands behind a wait for a value in memory of the host, and a thread waits for another.
+fn woken_behind_a_wait(patience: u64) -> TestTrace {
+    let story = TestTrace::new().patient(patience);
+    story.wait(0, SECOND, 0xf1a6, 1).call(&story.submit(0, SECOND + 10, "cuLaunchHostFunc"), 0);
+    story.thread_does(7, ThreadActivity::Waiting).driver_says_busy(0);
+    story
+}
+
+#[test]
+fn threads_that_wait_for_the_host_function_behind_a_value_of_their_own_are_slow_and_then_a_hang() {
+    let story = woken_behind_a_wait(6 * SECOND);
+    story.own_memory_holds(0xf1a6, 0).check_verdicts_of_streams(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let chain = story.diagnosis().verdicts[0].chain.join("\n");
+    for said in ["the host function at 0x0 that stream 1 is to call", "thread 7", "0xf1a6 to be == 1", "it held 0"] {
+        assert!(chain.contains(said), "{said}: {chain}");
+    }
+    let slow = woken_behind_a_wait(20 * SECOND);
+    slow.own_memory_holds(0xf1a6, 0).check_slow("that is memory of the host, which may still write there");
+}
+
+#[test]
+fn they_are_a_line_where_anything_else_may_store_the_value() {
+    let line = |story: &TestTrace| {
+        story.check_well();
+        let lines = story.snapshot().unwatched();
+        assert!(lines[0].contains("it holds 0; no thread waits for it"), "{lines:?}");
+        lines[0].contains("without limit: thread 7")
+    };
+    let shared = woken_behind_a_wait(6 * SECOND);
+    assert!(line(shared.memory_holds(0xf1a6, 0)), "another process may have it");
+    let story = || {
+        let story = woken_behind_a_wait(6 * SECOND);
+        story.own_memory_holds(0xf1a6, 0);
+        story
+    };
+    for doing in [ThreadActivity::Running, ThreadActivity::Sleeping, ThreadActivity::Expecting] {
+        assert!(!line(story().thread_does(8, doing)), "{doing:?}");
+    }
+    assert!(line(story().launch(1, 2 * SECOND, "stores").driver_says_busy(1)), "a kernel may");
+    let reset = story();
+    reset.launch(0, 2 * SECOND, "k").driver_says_busy(0);
+    assert!(line(&reset), "the word may have been reset, and the kernel behind the wait run");
+    let other = story();
+    other.wait(0, 2 * SECOND, 0xf1a8, 1).driver_says_busy(0);
+    assert!(line(other.memory_holds(0xf1a8, 0)), "the stream may stand at the later wait");
+    let unseen = TestTrace::new().patient(6 * SECOND);
+    unseen.wait(0, SECOND, 0xf1a6, 1).call(&unseen.submit(0, SECOND + 10, "cuLaunchHostFunc"), 0);
+    assert!(!line(unseen.own_memory_holds(0xf1a6, 0).driver_says_busy(0)), "the threads were not looked at");
+    let armed = TestTrace::new().patient(6 * SECOND);
+    armed.wait(0, SECOND, 0xf1a6, 1).thread_does(7, ThreadActivity::Waiting).driver_says_busy(0);
+    assert!(line(armed.own_memory_holds(0xf1a6, 0)), "nothing behind the wait wakes a thread");
 }

@@ -44,8 +44,9 @@ impl SnapshotBuilder {
         // A thread that waits is not runnable. The driver's own threads do not count as runnable.
         let busy_elsewhere: HashSet<u32> =
             blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
-        let goes_on = self.doing.iter().filter(|(thread, doing)| doing.goes_on() && !busy_elsewhere.contains(thread));
-        let runnable = goes_on.map(|(&thread, &doing)| RunnableThread { thread, doing });
+        let elsewhere = self.doing.iter().filter(|(thread, _)| !busy_elsewhere.contains(thread));
+        let elsewhere = elsewhere.map(|(&thread, &doing)| RunnableThread { thread, doing });
+        let (runnable, waiting): (Vec<_>, Vec<_>) = elsewhere.partition(|thread| thread.doing.goes_on());
         Snapshot {
             at: self.last,
             threshold_nanos: threshold,
@@ -59,7 +60,8 @@ impl SnapshotBuilder {
             event_waits,
             host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
             loads: view.loads(),
-            runnable: runnable.collect(),
+            runnable,
+            waiting: waiting.iter().map(|waits| waits.thread).collect(),
             blocked,
             last_activity: self.activity,
             asked: self.asked,
@@ -146,6 +148,7 @@ impl<S: Source> View<'_, S> {
             extent,
             launches: None,
             graph: self.graph(record),
+            host_function: if let Payload::HostFunction(address) = record.payload() { Some(address) } else { None },
             origin: self.origin(record),
         }
     }
@@ -302,10 +305,15 @@ impl<S: Source> View<'_, S> {
         order::sort_by_key(&mut all, |(rank, ..)| *rank);
         let waits = all.into_iter().take(MOST_WAITS_IN_ALL).filter_map(|(_, number, (wait, thread))| {
             let name = self.stream_ref(number)?;
-            let holds = held.get(&wait.address).filter(|(at, _)| *at > wait.at).map(|(_, value)| *value);
+            let held = held.get(&wait.address).filter(|(at, ..)| *at > wait.at);
+            let holds = held.map(|(_, value, _)| *value);
             let mut writes = near.get(&(wait.address >> 3)).cloned().unwrap_or_default();
             writes.extend(fills.iter().filter_map(|fill| Some((fill.as_write(wait)?, fill.by))));
-            let mut seen = WaitSeen { thread: *thread, ..wait_seen(name, wait, &writes, &outstanding, holds) };
+            let mut seen = WaitSeen {
+                thread: *thread,
+                own: held.is_some_and(|(.., own)| *own),
+                ..wait_seen(name, wait, &writes, &outstanding, holds)
+            };
             let there = |f: &&Fill| {
                 f.address <= wait.address && wait.address - f.address < f.bytes && f.as_write(wait).is_none()
             };

@@ -33,6 +33,9 @@ pub struct WaitSeen {
     pub fills: Vec<WriteSeen>,
     /// The memory's value, where readable.
     pub holds: Option<u64>,
+    /// Whether no other process has that memory.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
     /// Whether that value ends the wait.
     pub satisfied: bool,
     /// Whether a write that ends it has run since, and a later one has overwritten that.
@@ -123,6 +126,7 @@ pub(super) fn wait_seen(
         satisfying_writes,
         fills: to_address().filter(counts).filter_map(half).take(MOST_WRITES).collect(),
         holds,
+        own: false,
         satisfied: holds.is_some_and(|value| wait.satisfied_by(value)),
         overtaken: to_address().any(|w| is_overtaken(w) && satisfying(w).is_some()),
         stream,

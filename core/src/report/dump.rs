@@ -146,17 +146,8 @@ mod tests {
             sets_aside: false,
             origin: Origin::default(),
         };
-        let oldest = OperationSeen {
-            at: 7,
-            call: Call::from("cuLaunchKernel".to_owned()),
-            function: Some("_Z4spinv".to_owned()),
-            extent: None,
-            at_once: false,
-            launches: None,
-            graph: None,
-            origin: Origin::default(),
-            launch: None,
-        };
+        let launch = Call::from("cuLaunchKernel".to_owned());
+        let oldest = OperationSeen::new(7, launch, Some("_Z4spinv".to_owned()), Origin::default());
         let busy = BusyStream {
             stream: stream(),
             oldest,

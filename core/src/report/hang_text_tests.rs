@@ -26,17 +26,7 @@ fn stream(number: u32) -> StreamRef {
 }
 
 fn operation(at: Nanos, function: &str, caller: u64) -> OperationSeen {
-    OperationSeen {
-        at,
-        call: Call::from("cuLaunchKernel".to_owned()),
-        function: Some(function.to_owned()),
-        extent: None,
-        at_once: false,
-        launches: None,
-        graph: None,
-        origin: from(caller),
-        launch: None,
-    }
+    OperationSeen::new(at, Call::from("cuLaunchKernel".to_owned()), Some(function.to_owned()), from(caller))
 }
 
 fn from(caller: u64) -> Origin {

@@ -12,12 +12,19 @@ pub struct Mapping<'a> {
     pub end: u64,
     pub readable: bool,
     pub executable: bool,
+    pub shared: bool,
     pub offset: u64,
     /// As the kernel names it, also with ` (deleted)`; or a name in brackets, or nothing.
     pub path: Cow<'a, str>,
 }
 
 impl Mapping<'_> {
+    /// Whether no other process can have the memory. The driver's own is a device's, or shared without a name: only a fork passes that on.
+    pub fn is_own(&self, forked: bool) -> bool {
+        let is_unnamed = self.path == "/dev/zero (deleted)" || self.path.starts_with("/dev/nvidia");
+        !self.shared || is_unnamed && !forked
+    }
+
     pub fn file(&self) -> Option<&str> {
         self.path.starts_with('/').then(|| undeleted(&self.path))
     }
@@ -55,6 +62,7 @@ pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
             end: number(end)?,
             readable: permissions.first() == Some(&b'r'),
             executable: permissions.get(2) == Some(&b'x'),
+            shared: permissions.get(3) == Some(&b's'),
             offset: number(offset)?,
             path: unescaped(fields.nth(2).unwrap_or_default().trim_start_matches(' ')),
         };
@@ -132,6 +140,21 @@ mod tests {
 7fff0000-7fff1000 r-xp 00000000 00:00 0 [vdso]
 nonsense
 ";
+
+    #[test]
+    fn shared_memory_is_a_process_own_where_nothing_names_it_and_no_fork_passed_it_on() {
+        let line = |rest: &str| format!("1000-2000 {rest}");
+        let own = |rest: &str, forked: bool| mappings(&line(rest)).next().unwrap().is_own(forked);
+        for forked in [false, true] {
+            assert!(own("rw-p 00000000 00:00 0", forked) && own("rw-p 00000000 fe:00 14 /data/weights", forked));
+            for named in ["/dev/shm/ring", "/memfd:ring (deleted)", "/SYSV00000000 (deleted)", "/data/ring"] {
+                assert!(!own(&format!("rw-s 00000000 00:01 7 {named}"), forked), "{named}");
+            }
+            for unnamed in ["/dev/zero (deleted)", "/dev/nvidiactl"] {
+                assert_eq!(own(&format!("rw-s 00000000 00:05 7 {unnamed}"), forked), !forked, "{unnamed}");
+            }
+        }
+    }
 
     #[test]
     fn files_with_code_are_found_with_all_their_parts() {

@@ -50,6 +50,8 @@ pub enum Payload {
         address: u64,
         value: u64,
         wide: bool,
+        /// No other process can have that memory.
+        own: bool,
     },
     /// The recent processor time of a thread in a call that loads code.
     Computes {
@@ -122,7 +124,8 @@ impl Record {
                 Class::StreamQuery => Payload::StreamAnswer,
                 Class::EventQuery => Payload::EventComplete(detail),
                 Class::WaitValue => {
-                    Payload::Holds { address: detail, value: extent, wide: self.flags & flag::WIDE != 0 }
+                    let (wide, own) = (self.flags & flag::WIDE != 0, three & 1 != 0);
+                    Payload::Holds { address: detail, value: extent, wide, own }
                 }
                 Class::ContextCreate => Payload::Environment(Environment {
                     launch_blocking: detail & 1 != 0,

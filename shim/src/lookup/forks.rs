@@ -16,6 +16,10 @@ static VISITS: AtomicU32 = AtomicU32::new(0);
 #[link_section = ".data.lazyguard_start"]
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
+/// Another process may have this one's shared memory.
+#[link_section = ".data.lazyguard_start"]
+static ANY: AtomicBool = AtomicBool::new(false);
+
 /// A thread binds the slots of new objects ([`super::slots`]); not so in a forked child.
 pub static BINDS: AtomicBool = AtomicBool::new(false);
 
@@ -33,6 +37,11 @@ const MOST_PAUSES: u32 = 5000;
 pub fn register() {
     // SAFETY: functions of this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
+}
+
+/// Whether this process, or one that it is a copy of, was ever forked.
+pub fn was_any() -> bool {
+    ANY.load(Ordering::Relaxed)
 }
 
 #[inline(always)]
@@ -70,6 +79,7 @@ extern "C" fn before() {
     let depth = tls::visits();
     tls::set_visits(depth + 1);
     FORKS.fetch_add(1, Ordering::SeqCst);
+    ANY.store(true, Ordering::Relaxed);
     if depth == 0 && VISITS.load(Ordering::SeqCst) > 0 {
         wait();
     }

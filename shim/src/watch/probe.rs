@@ -26,17 +26,19 @@
 //! Must not: ask anything else.
 
 use crate::lookup::driver::{self, Handle, SUCCESS};
-use crate::lookup::driver_queries;
+use crate::lookup::{driver_queries, forks};
 use crate::preload::idle::{self, Asking, Uncaptured, PROBING};
 use crate::record::{log, Guard};
 use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
 use lazyguard_core::report::ProbeSeen;
+use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::state::{FunctionKind, StreamKind, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, LaunchKey, RawPayload, Record};
 use lazyguard_core::Nanos;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -122,8 +124,16 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     }
     // Held only between two questions.
     let answers = session.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
-    answers.iter().for_each(|(asked, answer)| fold(guard, slot, *asked, answer, &mut seen));
+    let looked = answers.iter().any(|(_, answer)| matches!(answer, Answer::Holds { .. }));
+    let own = if looked { own_ranges() } else { Vec::new() };
+    answers.iter().for_each(|answer| fold(guard, slot, answer, &own, &mut seen));
     seen
+}
+
+/// Memory that no other process can have.
+fn own_ranges() -> Vec<Range<u64>> {
+    let forked = forks::was_any();
+    mappings(&own_maps()).filter(|mapping| mapping.is_own(forked)).map(|mapping| mapping.begin..mapping.end).collect()
 }
 
 /// The most certain to be answered first.
@@ -291,7 +301,8 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
     }
 }
 
-fn fold(guard: &Guard, slot: &ThreadSlot, asked: Nanos, answer: &Answer, seen: &mut ProbeSeen) {
+fn fold(guard: &Guard, slot: &ThreadSlot, (asked, answer): &(Nanos, Answer), own: &[Range<u64>], seen: &mut ProbeSeen) {
+    let asked = *asked;
     let push = |class: Class, with: &dyn Fn(&mut Record)| {
         let of = Record::of(EntryPoint::of_class(class));
         let mut record = Record { kind: Kind::Seen, entered: asked, returned: asked, ..of };
@@ -330,7 +341,8 @@ fn fold(guard: &Guard, slot: &ThreadSlot, asked: Nanos, answer: &Answer, seen: &
         }
         Answer::Holds { address, wide, value } => push(Class::WaitValue, &|record| {
             record.flags = if wide { flag::WIDE } else { 0 };
-            record.raw = RawPayload::memory(address, value);
+            let is_own = own.iter().any(|range| range.contains(&address));
+            record.raw = RawPayload::memory_operation(address, value, u32::from(is_own));
         }),
         Answer::Resident { key, blocks } => push(Class::Launch, &|record| {
             (record.function, record.raw) = (key.function, RawPayload::resident(key, blocks));

@@ -13,17 +13,19 @@ const MOST_THREADS: usize = 256;
 const THE_DRIVERS: &str = "cuda";
 const OWN: &str = "lazyguard-";
 
+/// One that is not looked at may do anything.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
-    all().filter_map(|thread| Some((thread, doing(thread, wanted(thread))?))).collect()
+    let seen = all().take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread))?)));
+    seen.chain(all().nth(MOST_THREADS).map(|thread| (thread, ThreadActivity::Running))).collect()
 }
 
 pub fn drivers() -> impl Iterator<Item = u32> {
-    all().filter(|thread| thread::name(*thread).starts_with(THE_DRIVERS))
+    all().take(MOST_THREADS).filter(|thread| thread::name(*thread).starts_with(THE_DRIVERS))
 }
 
 fn all() -> impl Iterator<Item = u32> {
     let tasks = entries_of(Path::new("/proc/self/task"));
-    tasks.filter_map(|task| task.name().to_str()?.parse().ok()).take(MOST_THREADS)
+    tasks.filter_map(|task| task.name().to_str()?.parse().ok())
 }
 
 fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {

@@ -137,16 +137,33 @@ fn asked(name: &str, folder: &Path) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Which thread sleeps until the kernel ends, the line says as far as it is known.
 #[test]
 fn a_kernel_that_simply_runs_is_a_line_of_report_top_and_health() {
-    let work = Work::new(lazyguard_e2e::this_test!());
-    let run = Run::new(&work, corpus_program("server_kernel_runs_and_no_thread_waits")).guarded().kept();
+    expect_the_line(
+        "server_kernel_runs_and_no_thread_waits",
+        "kernel spin_until has run on stream ",
+        &["no thread waits for it"],
+    );
+    let woken = [
+        "no thread waits for it in a call, and the host function at 0x",
+        "is to call behind it may be waited for; \
+                 every thread outside the driver waits for another thread, without limit: thread ",
+    ];
+    expect_the_line("long_kernel_wakes_the_main_thread", "kernel busy_for has run on stream ", &woken);
+    let armed = ["to be >= 1, and no submitted operation writes that; it holds 0; no thread waits for it"];
+    expect_the_line("armed_server_idles", "stream 1 waits since ", &armed);
+}
+
+fn expect_the_line(program: &str, begin: &str, said: &[&str]) {
+    let work = Work::new(&format!("{}-{program}", lazyguard_e2e::this_test!()));
+    let run = Run::new(&work, corpus_program(program)).guarded().kept();
     let run = run.set("LG_SCALE_MS", "6000").set("LAZYGUARD_ON_HANG", "exit:9").hang_after("400ms");
     let mut running = run.start();
     let out = running.out();
-    let runs = |said: &str| {
-        let line = said.lines().find(|line| line.contains("kernel spin_until has run on stream "));
-        line.is_some_and(|line| line.contains(" s; no thread waits for it"))
+    let runs = |output: &str| {
+        let line = output.lines().find(|line| line.contains(begin));
+        line.is_some_and(|line| said.iter().all(|said| line.contains(said)))
     };
     running.until("the line of health", PATIENCE, |_| {
         let (code, line) = asked("health", &out);
@@ -207,25 +224,24 @@ fn a_load_that_neither_returns_nor_computes_is_a_hang_and_acted_upon() {
     assert!(said.contains(COMPUTES) && !said.contains("HANG"), "{said}");
 }
 
-/// As one that pins hundreds of gigabytes.
+/// One that pins hundreds of gigabytes, and a link, which waits for no kernel.
 #[test]
-fn an_allocation_that_computes_with_nothing_in_flight_is_slow_and_not_acted_upon() {
+fn an_allocation_or_a_link_that_computes_is_slow_and_not_acted_upon() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let outcome = |more: &[(&str, &str)]| {
-        let run = Run::new(&work, corpus_program("busy_server")).guarded().hang_after("300ms");
-        let run = run.set("LAZYGUARD_ON_HANG", "exit:9").set("LGSIM_NEVER_RETURN", "cuMemAlloc_v2");
-        let run = more.iter().fold(run, |run, (name, value)| run.set(name, value));
-        let mut running = run.start();
-        std::thread::sleep(Duration::from_secs(3));
-        let runs = running.runs();
-        if runs {
-            send("KILL", &running.process().to_string());
-        }
-        (runs, running.finish_within(PATIENCE))
-    };
-    let (runs, computes) = outcome(&[("LGSIM_COMPUTES", "cuMemAlloc_v2")]);
-    assert!(runs && computes.stderr.contains("computes in cuMemAlloc_v2"), "{computes}");
-    assert!(!computes.stderr.contains("HANG"), "{computes}");
-    let (runs, sleeps) = outcome(&[]);
-    assert!(!runs && sleeps.stderr.contains("HANG"), "{sleeps}");
+    for (program, call) in [("busy_server", "cuMemAlloc_v2"), ("link_computes_beside_a_kernel", "cuLinkComplete")] {
+        let start = |computes: &str| {
+            let run = Run::new(&work, corpus_program(program)).guarded().hang_after("1s").set("LG_SCALE_MS", "20");
+            run.set("LAZYGUARD_ON_HANG", "exit:9")
+                .set("LGSIM_NEVER_RETURN", call)
+                .set("LGSIM_COMPUTES", computes)
+                .start()
+        };
+        let mut computes = start(call);
+        std::thread::sleep(Duration::from_secs(4));
+        let said = computes.stderr();
+        assert!(computes.runs() && said.contains(&format!("computes in {call}")) && !said.contains("HANG"), "{said}");
+        computes.stop();
+        let sleeps = start("").finish_within(PATIENCE);
+        assert!(sleeps.code == Some(9) && sleeps.stderr.contains("nothing is known to be in flight"), "{sleeps}");
+    }
 }
