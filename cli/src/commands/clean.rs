@@ -77,9 +77,10 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
 }
 
 fn remove(left: &Left, dry_run: bool, mut entries: usize) -> std::io::Result<u64> {
-    match dry_run {
-        true => left.removable().map(|()| left.bytes),
-        false => left.remove(&mut entries),
+    if dry_run {
+        left.removable().map(|()| left.bytes)
+    } else {
+        left.remove(&mut entries)
     }
 }
 

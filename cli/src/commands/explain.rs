@@ -33,9 +33,10 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
 }
 
 fn code_name(wanted: &str) -> String {
-    match wanted.bytes().all(|b| b.is_ascii_digit()) {
-        true => format!("LG{wanted}"),
-        false => wanted.to_ascii_uppercase(),
+    if wanted.bytes().all(|b| b.is_ascii_digit()) {
+        format!("LG{wanted}")
+    } else {
+        wanted.to_ascii_uppercase()
     }
 }
 

@@ -24,9 +24,10 @@ impl FailOn {
 
     /// Whether a hazard fails the run, unless it is suppressed or in the baseline.
     pub fn covers(&self, hazard: &Hazard) -> bool {
-        match hazard.prevented {
-            true => self.prevented,
-            false => self.hazard || self.codes.contains(&hazard.code),
+        if hazard.prevented {
+            self.prevented
+        } else {
+            self.hazard || self.codes.contains(&hazard.code)
         }
     }
 }

@@ -179,9 +179,10 @@ impl Flow {
                     continue;
                 }
                 search.left = search.left.saturating_sub(1);
-                match self.words[before].writes(register) {
-                    true => found.push(Some(before)),
-                    false => open.push(before),
+                if self.words[before].writes(register) {
+                    found.push(Some(before))
+                } else {
+                    open.push(before)
                 }
             }
         }

@@ -108,9 +108,10 @@ impl Words<'_> {
             }
             _ => format!("{call} at {at}, while {in_flight}"),
         };
-        match hazard.prevented {
-            true => format!("{what}; the guard had loaded it by then"),
-            false => what,
+        if hazard.prevented {
+            format!("{what}; the guard had loaded it by then")
+        } else {
+            what
         }
     }
 

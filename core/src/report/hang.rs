@@ -258,10 +258,6 @@ impl HangReport {
         };
         self.ends.iter().map(words).collect()
     }
-
-    pub fn json(&self) -> String {
-        super::json(self)
-    }
 }
 
 fn end_in_words(end: &CallEnd) -> String {

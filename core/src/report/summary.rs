@@ -218,8 +218,4 @@ impl Summary {
         }
         lines
     }
-
-    pub fn json(&self) -> String {
-        super::json(self)
-    }
 }

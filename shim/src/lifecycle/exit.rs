@@ -103,7 +103,10 @@ fn finish() {
             }
         }
         guard.hazards.finish(guard, Some(folder));
-        let kept = [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))];
+        let kept = [
+            ("summary", folder.replace(RUN, &lazyguard_core::report::json(&summary))),
+            ("recording", guard.backing.save(folder)),
+        ];
         kept.into_iter().filter(|_| folder.asked_for).for_each(|(what, kept)| folder.say_unless(what, kept));
     });
 }

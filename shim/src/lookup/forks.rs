@@ -83,9 +83,10 @@ fn wait() {
         if VISITS.load(Ordering::SeqCst) == 0 {
             return;
         }
-        match look < LOOKS {
-            true => std::hint::spin_loop(),
-            false => door::pause(PAUSE),
+        if look < LOOKS {
+            std::hint::spin_loop()
+        } else {
+            door::pause(PAUSE)
         }
     }
     IN_VAIN.store(true, Ordering::Relaxed);

@@ -83,9 +83,10 @@ impl Ahead {
     }
 
     fn counted(&self, image: &Image) -> &Counted {
-        match image.options.is_library() {
-            true => &self.libraries,
-            false => &self.modules,
+        if image.options.is_library() {
+            &self.libraries
+        } else {
+            &self.modules
         }
     }
 

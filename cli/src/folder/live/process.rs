@@ -304,7 +304,7 @@ mod tests {
     use super::*;
     use crate::recordings::{facts, hazard, launch, Job};
     use lazyguard_core::diagnose::{Snapshot, Status as Verdict};
-    use lazyguard_core::report::{HangReport, PreloadSummary};
+    use lazyguard_core::report::{json, HangReport, PreloadSummary};
     use lazyguard_core::trace::Kind;
     use std::fs;
 
@@ -334,7 +334,7 @@ mod tests {
         job.save(&folder, 1_040_000_000);
         let report = HangReport::new(4242, "train", None, Snapshot::default(), PreloadSummary::default());
         let mut report = HangReport { status: Verdict::Hang, ..report };
-        fs::write(folder.join("hang.json"), report.json()).unwrap();
+        fs::write(folder.join("hang.json"), json(&report)).unwrap();
         let now = followed.look(Depth::Records).unwrap();
         assert_eq!((now.life, now.launches, now.hangs()), (Life::Runs, 5, true));
         assert!(now.launches_per_second.is_some_and(|rate| rate > 0.0));
@@ -351,7 +351,7 @@ mod tests {
 
         report.resolved = Some(2_000_000_000);
         // Another file, as the guard puts it there.
-        fs::write(folder.join("new"), report.json()).unwrap();
+        fs::write(folder.join("new"), json(&report)).unwrap();
         fs::rename(folder.join("new"), folder.join("hang.json")).unwrap();
         job.ended();
         job.save(&folder, 2_000_000_000);

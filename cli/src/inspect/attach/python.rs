@@ -280,9 +280,10 @@ fn signed(bytes: &[u8]) -> i64 {
             break;
         }
     }
-    match number & 1 == 1 {
-        true => -(number >> 1),
-        false => number >> 1,
+    if number & 1 == 1 {
+        -(number >> 1)
+    } else {
+        number >> 1
     }
 }
 
