@@ -78,8 +78,7 @@ pub struct Left {
 pub fn namespace() -> u16 {
     let told = |name: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok();
     let boot = told("random/boot_id").or_else(|| told("hostname"));
-    let link = fs::read_link("/proc/self/ns/pid").ok();
-    namespace_by(boot.as_deref(), link.as_deref().and_then(Path::to_str))
+    namespace_by(boot.as_deref(), fs::read_link("/proc/self/ns/pid").ok().as_deref().and_then(Path::to_str))
 }
 
 fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {

@@ -76,8 +76,7 @@ pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
             let owner = fs::metadata(&own).ok().map(|about| about.uid());
             let of_own =
                 "it is this user's, and has a capability that this command has not, or a security module forbids it";
-            let is_own = owner == Some(getuid().as_raw());
-            let why = if is_own { of_own.to_owned() } else { ask_as(owner) };
+            let why = if owner == Some(getuid().as_raw()) { of_own.to_owned() } else { ask_as(owner) };
             failure(format!("runs, and cannot be looked into: {why}"))
         }
         _ => failure(format!("cannot be looked into: {error}")),
@@ -91,10 +90,8 @@ pub(crate) fn numbers(status: &str, line: &str) -> Vec<u32> {
 
 fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     let owner = fs::metadata(file)?.uid();
-    let of_process = || {
-        let status = files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
-        numbers(&status, "Uid:").contains(&owner)
-    };
+    let of_process =
+        || numbers(&files::read_text(format!("/proc/{process}/status")).unwrap_or_default(), "Uid:").contains(&owner);
     Ok(owner == 0 || owner == getuid().as_raw() || of_process())
 }
 

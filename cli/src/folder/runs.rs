@@ -128,8 +128,7 @@ impl OneRun {
 
 fn written_at(file: &Path) -> u64 {
     let since = fs::metadata(file).and_then(|about| about.modified()).ok();
-    let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(0)
+    u64::try_from(since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_nanos()).unwrap_or(0)
 }
 
 fn marks_of_ranks(folder: &Path) -> Vec<Mark> {
@@ -198,8 +197,7 @@ pub(crate) fn one_process(what: &Path) -> Result<Run, Failure> {
     if is_process_folder(&what) {
         return Run::find(&what);
     }
-    let found = process_folders(&what, &mut Vec::new(), |_| true);
-    match &found[..] {
+    match &process_folders(&what, &mut Vec::new(), |_| true)[..] {
         [] => Run::find(&what),
         [one] => Run::find(one),
         several => {

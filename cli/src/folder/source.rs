@@ -131,8 +131,7 @@ impl Run {
 
     pub fn must_open(&self) -> Result<Opened, Failure> {
         self.open()?.ok_or_else(|| {
-            let folder = self.folder.as_deref().unwrap_or(Path::new("."));
-            Failure::at(folder, format!("holds no recording ({RECORDING})"))
+            Failure::at(self.folder.as_deref().unwrap_or(Path::new(".")), format!("holds no recording ({RECORDING})"))
         })
     }
 }

@@ -82,10 +82,8 @@ fn none_or_counted(count: usize, noun: &str) -> String {
 }
 
 pub(crate) fn program(seen: &Seen<'_>) -> String {
-    let command = seen.run.and_then(|run| run.command.first());
-    let path = command.cloned().unwrap_or_else(|| seen.root.display().to_string());
-    let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
-    name.map(str::to_owned).unwrap_or(path)
+    let path = seen.run.and_then(|run| run.command.first()).cloned().unwrap_or_else(|| seen.root.display().to_string());
+    path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned).unwrap_or(path)
 }
 
 pub(crate) fn result(seen: &Seen<'_>) -> String {
@@ -135,8 +133,7 @@ fn crashes(seen: &Seen<'_>) -> Vec<String> {
     let lines = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).take(MOST_HANGS);
     let ended = seen.run.map(|run| run.end).filter(|_| crashed.is_empty());
     let ended = ended.filter(|end| end.signal().is_some_and(is_of_a_crash));
-    let ended = ended.map(|end| format!("{} {end}", program(seen)));
-    lines.chain(more(crashed.len(), MOST_HANGS)).chain(ended).collect()
+    lines.chain(more(crashed.len(), MOST_HANGS)).chain(ended.map(|end| format!("{} {end}", program(seen)))).collect()
 }
 
 fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
@@ -278,8 +275,7 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
         (None, None) => hazard.call.clone(),
     };
     let all: BTreeSet<_> = late.map(what).collect();
-    let title = (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned());
-    title.into_iter().chain(all).collect()
+    (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned()).into_iter().chain(all).collect()
 }
 
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {

@@ -47,8 +47,7 @@ pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
         // The answer of another version, whose lines the library has escaped.
         Err(_) => {
             let path = asked.folder.join(ANSWER_TEXT);
-            let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
-            text.map_err(|error| Failure::at(&path, error))?
+            files::read_text_in(&asked.folder, ANSWER_TEXT).map_err(|error| Failure::at(&path, error))?
         }
     };
     print(|out| Ok(out.lines(text.trim_end().lines())?))

@@ -22,8 +22,7 @@ const MOST_LOOKED_AT: usize = 16;
 
 /// When a process has answered the error: none of its calls is blocked, and it does not launch as before.
 pub(super) fn answered_at(folder: &Path) -> Option<u64> {
-    let hang = report_in(folder).filter(|hang| hang["acts"] == true && hang["gpu_dump"]["ignored"] != true)?;
-    hang["resolved"].as_u64()
+    report_in(folder).filter(|hang| hang["acts"] == true && hang["gpu_dump"]["ignored"] != true)?["resolved"].as_u64()
 }
 
 pub(super) fn waits_for_the_driver(folder: &Path) -> bool {

@@ -249,8 +249,7 @@ impl Root {
         };
         let recorded = |folder: PathBuf| {
             let recording = folder.join(RECORDING);
-            let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
-            Some((since, recording, folder))
+            Some((fs::metadata(&recording).and_then(|about| about.modified()).ok()?, recording, folder))
         };
         let mut all: Vec<_> = folders(&self.path).into_iter().filter_map(recorded).collect();
         all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));

@@ -51,8 +51,7 @@ impl Caught {
 
     /// The program is about to be started. What has come so far has not reached it, the terminal's signals neither.
     pub fn program_starts(&mut self) {
-        let come = self.wait(Some(Duration::ZERO));
-        self.early.extend(come);
+        self.early.extend(self.wait(Some(Duration::ZERO)));
     }
 
     pub fn early(&mut self) -> Vec<Heard> {

@@ -83,8 +83,7 @@ impl Symbolizer {
     fn place(&self, address: u64) -> Option<(&Range, Option<Rc<Loader>>)> {
         let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
         let before = range.written_before;
-        let file = loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)));
-        Some((range, file))
+        Some((range, loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)))))
     }
 
     /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.

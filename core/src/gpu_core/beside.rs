@@ -51,8 +51,7 @@ impl GpuCore {
         let named = names(operation);
         let mut found = self.resident().filter(|(_, kernel)| kernel.is_named(&named));
         found.find_map(|(_, kernel)| {
-            let wait = kernel.stuck()?;
-            Some(format!("{}: {}", kernel.name, wait.sentence(kernel.blocks_resident)))
+            Some(format!("{}: {}", kernel.name, kernel.stuck()?.sentence(kernel.blocks_resident)))
         })
     }
 

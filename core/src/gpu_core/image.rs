@@ -86,8 +86,7 @@ impl<'a> Image<'a> {
 
 impl Function<'_> {
     fn bytes_at(&self, address: u64) -> Option<[u8; 16]> {
-        let at = usize::try_from(address.checked_sub(self.address)?).ok()?;
-        self.code.get(at..)?.get(..16)?.try_into().ok()
+        self.code.get(usize::try_from(address.checked_sub(self.address)?).ok()?..)?.get(..16)?.try_into().ok()
     }
 
     /// Its instructions.
@@ -120,8 +119,7 @@ impl Function<'_> {
 
     pub fn loop_start(&self, address: u64, major: u32) -> Option<u64> {
         let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
-        let start = sass::loop_start(code, address.checked_sub(self.address)?, major, MOST_OF_A_LOOP)?;
-        self.address.checked_add(start)
+        self.address.checked_add(sass::loop_start(code, address.checked_sub(self.address)?, major, MOST_OF_A_LOOP)?)
     }
 
     /// Its name without those of the functions that it was made for: `$_Z3topv$_Z5innerv` is `_Z5innerv`.

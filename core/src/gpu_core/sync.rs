@@ -156,8 +156,7 @@ impl Word {
             _ => return Sync::Other,
         };
         // Of shared memory a uniform register may be added, which is where the descriptor is of other memory.
-        let has_uniform = operation == 0x184 && self.bits(91, 1) != 0;
-        let uniform = if has_uniform { self.bits(32, 6) as u8 } else { URZ };
+        let uniform = if operation == 0x184 && self.bits(91, 1) != 0 { self.bits(32, 6) as u8 } else { URZ };
         let offset = i64::from((self.bits(40, 24) << 8).cast_signed() >> 8);
         let load = Load { shared, register: self.first(), uniform, offset, into: self.into(), bytes };
         if load.into == RZ {

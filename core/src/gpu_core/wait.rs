@@ -139,8 +139,7 @@ impl GpuWait {
             WaitFor::Cluster => String::new(),
             WaitFor::SharedMemory | WaitFor::Memory => {
                 let read = self.value.map_or_else(String::new, |value| format!(", where it read {}", small(value)));
-                let written = self.written.as_ref().map_or_else(String::new, |written| format!("; {written}"));
-                read + &written
+                read + &self.written.as_ref().map_or_else(String::new, |written| format!("; {written}"))
             }
         }
     }

@@ -118,8 +118,7 @@ impl Aggregator {
     }
 
     pub fn counts(&self, prevented: bool) -> Vec<(Code, u64)> {
-        let of = self.counts.iter().filter(|((was, _), _)| *was == prevented);
-        of.map(|((_, code), count)| (*code, *count)).collect()
+        self.counts.iter().filter(|((was, _), _)| *was == prevented).map(|((_, code), count)| (*code, *count)).collect()
     }
 
     /// By when they arose first. `at_least`: more may have happened.

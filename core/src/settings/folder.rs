@@ -17,8 +17,7 @@ fn tokens(template: &str) -> impl Iterator<Item = &str> {
     let mut rest = template;
     std::iter::from_fn(move || {
         let field = || rest.chars().take(2).map(char::len_utf8).sum();
-        let end = rest.find('%').map_or(rest.len(), |at| if at == 0 { field() } else { at });
-        let (token, after) = rest.split_at(end);
+        let (token, after) = rest.split_at(rest.find('%').map_or(rest.len(), |at| if at == 0 { field() } else { at }));
         rest = after;
         (!token.is_empty()).then_some(token)
     })

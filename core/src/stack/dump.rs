@@ -127,8 +127,7 @@ impl<W: Write + Seek> DumpFile<W> {
             .u32(version)
             .zeros(28);
         self.put_stream(stream::SYSTEM, &system.0)?;
-        let misc = Bytes::default().u32(24).u32(1).u32(process).zeros(12);
-        self.put_stream(stream::MISC, &misc.0)?;
+        self.put_stream(stream::MISC, &Bytes::default().u32(24).u32(1).u32(process).zeros(12).0)?;
         self.put_stream(stream::LINUX_MAPS, maps.as_bytes())?;
         let head = Bytes::default().u32(SIGNATURE).u32(VERSION).u32(self.streams.len() as u32).u32(HEADER_BYTES);
         let mut head = head.u32(0).u32(seconds as u32).u64(0);
@@ -147,8 +146,7 @@ impl<W: Write + Seek> DumpFile<W> {
             let registers = DumpContext::of(Machine::OWN).registers(thread);
             let at = self.put(&registers)?;
             list = list.u32(thread.thread).zeros(12).u64(0).place(thread.memory).u32(registers.len() as u32).u32(at);
-            let name = self.put_name(&thread.name)?;
-            names = names.u32(thread.thread).u64(u64::from(name));
+            names = names.u32(thread.thread).u64(u64::from(self.put_name(&thread.name)?));
         }
         self.put_stream(stream::THREADS, &list.0)?;
         self.put_stream(stream::THREAD_NAMES, &names.0)

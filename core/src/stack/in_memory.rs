@@ -35,8 +35,7 @@ impl<'a, M: Memory> Window<'a, M> {
         if !is_there {
             (*begin, *count) = (at, self.memory.read(at, bytes));
         }
-        let from = from(*begin)?;
-        into.copy_from_slice(bytes.get(..*count)?.get(from..)?.get(..into.len())?);
+        into.copy_from_slice(bytes.get(..*count)?.get(from(*begin)?..)?.get(..into.len())?);
         Some(())
     }
 }

@@ -114,14 +114,12 @@ pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Ca
 }
 
 fn caller_in_memory(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Caller> {
-    let window = Window::new(&memory);
-    Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| (&memory).word(address))
+    Tables::in_memory(&Window::new(&memory), image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
 /// By the tables whose index lies at `index`.
 pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
-    let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
-    caller(memory, &image, now).known()
+    caller(memory, &Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None }, now).known()
 }
 
 /// How far above its frame pointer the frame of a function ends; `function` is its first instruction.
@@ -191,8 +189,7 @@ impl<'a, M: Memory> Tables<InMemory<'a, M>> {
         let mut frames = EhFrame::from(InMemory::from(window, 0));
         frames.set_vendor(machine.vendor());
         let bases = BaseAddresses::default().set_eh_frame(0).set_eh_frame_hdr(index_at);
-        let index = Some(parsed(&index, &bases)?);
-        Some(Self { frames, frames_at: 0, index, bases, machine })
+        Some(Self { frames, frames_at: 0, index: Some(parsed(&index, &bases)?), bases, machine })
     }
 }
 
@@ -202,8 +199,7 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
             Some(table) => {
                 let found = table.lookup(at, bases).ok()?.direct().ok()?.checked_sub(self.frames_at)?;
-                let offset = EhFrameOffset(usize::try_from(found).ok()?);
-                frames.fde_from_offset(bases, offset, EhFrame::cie_from_offset)
+                frames.fde_from_offset(bases, EhFrameOffset(usize::try_from(found).ok()?), EhFrame::cie_from_offset)
             }
             None => frames.fde_for_address(bases, at, EhFrame::cie_from_offset),
         };

@@ -9,8 +9,7 @@ use crate::Nanos;
 impl Recorder<'_> {
     /// Adds words, and a text behind its length. An entry that finds no room is counted.
     fn add_text(&self, kind: u16, now: Nanos, content: &[u64], tail: Option<&str>) {
-        let tail_words = tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD));
-        let size = (2 + content.len() + tail_words) * layout::WORD;
+        let size = (2 + content.len() + tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD))) * layout::WORD;
         let _one_at_a_time = lock(&self.texts);
         let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed) as usize;
         if used + size > self.shape.text_bytes || u32::try_from(size).is_err() {

@@ -47,8 +47,7 @@ pub(super) fn releases_now() -> bool {
 /// takes other pages there for page-locked: so the releases are made first.
 #[inline]
 pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
-    let guard = guard().filter(|guard| guard.settings.defers_releases && guard.loader.releases.any());
-    if guard.is_some() {
+    if guard().filter(|guard| guard.settings.defers_releases && guard.loader.releases.any()).is_some() {
         before_copy_beside_what_waits(entry, addresses);
     }
 }

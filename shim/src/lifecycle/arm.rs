@@ -81,8 +81,7 @@ fn build(initialised: Initialised) {
     standard_error::when_armed();
     let environment = environment::all();
     let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-    let complaints = complaints.iter().map(String::as_str).chain(environment::complaint());
-    complaints.for_each(standard_error::line);
+    complaints.iter().map(String::as_str).chain(environment::complaint()).for_each(standard_error::line);
     if !settings.enabled {
         return;
     }
@@ -259,8 +258,7 @@ fn make_all_present(guard: &Guard) {
 }
 
 fn program_name() -> String {
-    let path = files::program();
-    let name = path.as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    let name = files::program().as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "the program".to_owned())
 }
 

@@ -88,8 +88,7 @@ fn finish() {
         guard.tracker.recorder().seen_alive(guard.now());
         guard.tracker.recorder().set_state(state::ENDED);
         if guard.settings.summary {
-            let lines = [summary.lines(), guard.hazards.lines()].concat();
-            lines.iter().for_each(|line| standard_error::line(line));
+            [summary.lines(), guard.hazards.lines()].concat().iter().for_each(|line| standard_error::line(line));
         }
         let Some(folder) = &guard.folder else { return };
         guard.requests.end();

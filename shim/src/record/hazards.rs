@@ -70,8 +70,7 @@ const MOST_TO_COMPILE: usize = 4096;
 
 /// Whether an operation of that time has ended; so has one of a stream that is not known.
 fn has_ended(process: &Process, stream: u32, at: Nanos) -> bool {
-    let stream = process.tracker.stream_entry(stream);
-    stream.is_none_or(|s| s.has_ended(at, process.tracker.stream_idle_until(s)))
+    process.tracker.stream_entry(stream).is_none_or(|s| s.has_ended(at, process.tracker.stream_idle_until(s)))
 }
 
 impl Hazards {

@@ -35,14 +35,12 @@ fn complete(guard: &'static Guard, how: &str) {
     guard.hazards.end();
     guard.hazards.finish(guard, guard.folder.as_ref());
     if let Some(folder) = &guard.folder {
-        let kept = folder.replace(RUN, &json(&summary)).and_then(|()| guard.backing.save(folder));
-        folder.say_unless("summary", kept);
+        folder.say_unless("summary", folder.replace(RUN, &json(&summary)).and_then(|()| guard.backing.save(folder)));
         guard.requests.end();
         guard.gpu_dump.end();
     }
     if guard.settings.summary {
-        let lines = [summary.lines(), guard.hazards.lines()].concat();
-        lines.iter().for_each(|line| standard_error::line(line));
+        [summary.lines(), guard.hazards.lines()].concat().iter().for_each(|line| standard_error::line(line));
     }
     standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
 }

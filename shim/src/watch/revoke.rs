@@ -165,8 +165,7 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         // The context is to live.
         return true;
     }
-    let seen = seen.unwrap_or_else(|| none(guard, why));
-    tell(guard, Some(report), seen, None)
+    tell(guard, Some(report), seen.unwrap_or_else(|| none(guard, why)), None)
 }
 
 /// Whether calls that a revoke has ended may not have returned yet.
@@ -284,8 +283,7 @@ fn why_not(number: u32, result: i32) -> String {
 
 /// The context in which it has worked, or 0.
 fn context_of(guard: &Guard, one: &Communicator) -> u64 {
-    let newest = use_of(one).map_or(0, |own| own.streams[0].load(Ordering::Relaxed));
-    let stream = guard.tracker.stream_entry(newest);
+    let stream = guard.tracker.stream_entry(use_of(one).map_or(0, |own| own.streams[0].load(Ordering::Relaxed)));
     stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
 }
 

@@ -38,8 +38,7 @@ pub(super) fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) 
     let core = |folder: &RunFolder| {
         format!("where the device's threads stand is in {}", folder.path().join(GPU_CORE).display())
     };
-    let line = seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core));
-    guard.reports.add(&Block::marked(line));
+    guard.reports.add(&Block::marked(seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core))));
     if let Some(report) = report {
         report.gpu_dump = Some(seen);
     }

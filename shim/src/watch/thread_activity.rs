@@ -22,8 +22,7 @@ pub fn drivers() -> impl Iterator<Item = u32> {
 }
 
 fn all() -> impl Iterator<Item = u32> {
-    let tasks = entries_of(Path::new("/proc/self/task"));
-    tasks.filter_map(|task| task.name().to_str()?.parse().ok()).take(MOST_THREADS)
+    entries_of(Path::new("/proc/self/task")).filter_map(|task| task.name().to_str()?.parse().ok()).take(MOST_THREADS)
 }
 
 fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {

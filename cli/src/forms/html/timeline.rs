@@ -174,8 +174,7 @@ fn step(span: i128) -> (i128, i128, &'static str) {
         if span / step <= 9 {
             break;
         }
-        let power = 10_i128.pow(step.ilog10());
-        step = power * factor;
+        step = 10_i128.pow(step.ilog10()) * factor;
     }
     let (unit, name) = match step {
         1_000_000_000.. => (1_000_000_000, "s"),
@@ -191,8 +190,7 @@ fn tenths(value: i64) -> String {
 }
 
 fn since_zero(at: i128) -> String {
-    let nanos = u64::try_from(at.unsigned_abs()).unwrap_or(u64::MAX);
-    format!("{}{}", if at < 0 { "\u{2212}" } else { "+" }, Took(nanos))
+    format!("{}{}", if at < 0 { "\u{2212}" } else { "+" }, Took(u64::try_from(at.unsigned_abs()).unwrap_or(u64::MAX)))
 }
 
 fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {

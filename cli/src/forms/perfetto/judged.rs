@@ -20,8 +20,7 @@ pub(crate) struct Shown {
 }
 
 pub(crate) fn of_report(hang: &HangReport) -> Vec<Shown> {
-    let verdicts = hang.verdicts.iter();
-    verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
+    hang.verdicts.iter().map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
 }
 
 /// When a reported hang was over, if none of its calls is in progress: at its report, or later.

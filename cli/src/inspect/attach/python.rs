@@ -225,8 +225,7 @@ impl<M: Memory> Reader<'_, M> {
     fn bytes(&self, object: u64) -> Option<Vec<u8>> {
         const LENGTH: u64 = 16;
         const BEGIN: u64 = 32;
-        let length = self.word(object, LENGTH)?.min(MOST_TABLE);
-        Some(self.memory.bytes(object.checked_add(BEGIN)?, length as usize))
+        Some(self.memory.bytes(object.checked_add(BEGIN)?, self.word(object, LENGTH)?.min(MOST_TABLE) as usize))
     }
 
     fn text(&self, object: u64) -> Option<String> {

@@ -96,6 +96,5 @@ fn segment_of(header: &Header, entry: &[u64; thread::WORDS], lane: u64) -> Optio
         2 => low(others),
         _ => high(others),
     };
-    let index = current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
-    Some((index, None))
+    Some((current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?, None))
 }
