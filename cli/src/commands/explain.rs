@@ -33,10 +33,9 @@ pub(crate) fn explain(code: Option<&str>) -> Outcome {
 }
 
 fn code_name(wanted: &str) -> String {
-    if wanted.bytes().all(|b| b.is_ascii_digit()) {
-        format!("LG{wanted}")
-    } else {
-        wanted.to_ascii_uppercase()
+    match wanted.bytes().all(|b| b.is_ascii_digit()) {
+        true => format!("LG{wanted}"),
+        false => wanted.to_ascii_uppercase(),
     }
 }
 

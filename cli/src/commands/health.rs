@@ -89,10 +89,9 @@ fn hang(process: &ProcessNow) -> String {
 }
 
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
-    if others == 0 {
-        String::new()
-    } else {
-        format!(" (and {} more)", what(others as u64))
+    match others == 0 {
+        true => String::new(),
+        false => format!(" (and {} more)", what(others as u64)),
     }
 }
 

@@ -19,10 +19,9 @@ const MOST_OF_A_DEVICE: usize = 16;
 const MOST_MET_BY: usize = 4;
 
 pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
-    if hazard.prevented {
-        "without the guard it is a hang once these meet:"
-    } else {
-        "it is a hang once these meet:"
+    match hazard.prevented {
+        true => "without the guard it is a hang once these meet:",
+        false => "it is a hang once these meet:",
     }
 }
 

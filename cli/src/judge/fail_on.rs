@@ -24,10 +24,9 @@ impl FailOn {
 
     /// Whether a hazard fails the run, unless it is suppressed or in the baseline.
     pub fn covers(&self, hazard: &Hazard) -> bool {
-        if hazard.prevented {
-            self.prevented
-        } else {
-            self.hazard || self.codes.contains(&hazard.code)
+        match hazard.prevented {
+            true => self.prevented,
+            false => self.hazard || self.codes.contains(&hazard.code),
         }
     }
 }

@@ -247,10 +247,9 @@ impl clap::Args for Options {
             .num_args(1..)
             .trailing_var_arg(true)
             .required(true);
-        let hidden = [ATTEMPT, EXPLORED].map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(any()));
         command
             .args(all_options())
-            .args(hidden)
+            .args([ATTEMPT, EXPLORED].map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(any())))
             .arg(program)
             .after_long_help(more_help())
             .after_help("`--help` has all options, the exit codes, the files and examples.")

@@ -169,10 +169,9 @@ fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
         frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
     });
     let known = known.collect::<Vec<_>>().join("; in ");
-    if known.is_empty() {
-        place
-    } else {
-        format!("{place} ({known})")
+    match known.is_empty() {
+        true => place,
+        false => format!("{place} ({known})"),
     }
 }
 

@@ -22,10 +22,9 @@ impl Failure {
 
     /// As the parser of arguments has them.
     pub fn exit_code(&self) -> u8 {
-        if matches!(self, Self::Usage(_)) {
-            2
-        } else {
-            1
+        match matches!(self, Self::Usage(_)) {
+            true => 2,
+            false => 1,
         }
     }
 }

@@ -30,9 +30,7 @@ pub(super) fn written<S: Source>(recording: &Recording<S>, kept: &Kept, pseudony
         segments: [0; LANES],
         records: RECORDS,
     };
-    for group in groups(kept) {
-        shape.segments[group[0].lane as usize] += group.len().div_ceil(RECORDS);
-    }
+    groups(kept).for_each(|group| shape.segments[group[0].lane as usize] += group.len().div_ceil(RECORDS));
     let words = zeros(shape.words());
     let Some(recorder) = Recorder::new(&words, shape, &facts) else { return Vec::new() };
     copy(&words[shape.texts_at()..], &texts.words);

@@ -179,10 +179,9 @@ impl Flow {
                     continue;
                 }
                 search.left = search.left.saturating_sub(1);
-                if self.words[before].writes(register) {
-                    found.push(Some(before))
-                } else {
-                    open.push(before)
+                match self.words[before].writes(register) {
+                    true => found.push(Some(before)),
+                    false => open.push(before),
                 }
             }
         }

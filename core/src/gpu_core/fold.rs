@@ -271,10 +271,9 @@ fn find_barriers(blocks: &HashMap<Vec<usize>, u64>, standing: &mut [Standing]) -
         }
     }
     for (standing, waits) in standing.iter_mut().zip(waiting) {
-        if waits {
-            standing.doing = Doing::WaitsAtBarrier
-        } else {
-            standing.barrier = None
+        match waits {
+            true => standing.doing = Doing::WaitsAtBarrier,
+            false => standing.barrier = None,
         }
     }
     kept.into_iter().collect()

@@ -87,12 +87,11 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
         return Err(cut_short(end.max(start).max(bytes.saturating_add(1))));
     }
     let sections = header.section_headers(ENDIAN, data).map_err(|_| cut_short(end))?;
-    let strings = strings(header, sections, data);
     let mut reader = Reader {
         data,
         sections,
         index: HashMap::default(),
-        strings,
+        strings: strings(header, sections, data),
         bytes_left: MOST_BYTES,
         lanes_left: MOST_LANES,
         missing: 0,

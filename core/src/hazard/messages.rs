@@ -108,10 +108,9 @@ impl Words<'_> {
             }
             _ => format!("{call} at {at}, while {in_flight}"),
         };
-        if hazard.prevented {
-            format!("{what}; the guard had loaded it by then")
-        } else {
-            what
+        match hazard.prevented {
+            true => format!("{what}; the guard had loaded it by then"),
+            false => what,
         }
     }
 

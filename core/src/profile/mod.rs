@@ -159,15 +159,11 @@ pub struct Profile {
 
 impl Profile {
     pub fn merge(&mut self, other: &Self) {
-        for (id, image) in &other.images {
-            self.images.entry(*id).or_default().merge(image);
-        }
+        other.images.iter().for_each(|(id, image)| self.images.entry(*id).or_default().merge(image));
         for (place, library) in &other.libraries {
             self.libraries.entry(place.clone()).or_default().merge(library);
         }
-        for (id, seen) in &other.seen {
-            self.seen.entry(*id).or_default().merge(*seen);
-        }
+        other.seen.iter().for_each(|(id, seen)| self.seen.entry(*id).or_default().merge(*seen));
     }
 
     /// `false` where the part is gone: a process has merged it.

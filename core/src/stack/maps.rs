@@ -65,10 +65,9 @@ pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
 /// The kernel escapes the end of a line in a path, and nothing else.
 fn unescaped(path: &str) -> Cow<'_, str> {
     const NEW_LINE: &str = "\\012";
-    if path.contains(NEW_LINE) {
-        path.replace(NEW_LINE, "\n").into()
-    } else {
-        path.into()
+    match path.contains(NEW_LINE) {
+        true => path.replace(NEW_LINE, "\n").into(),
+        false => path.into(),
     }
 }
 

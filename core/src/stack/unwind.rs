@@ -49,9 +49,7 @@ impl Registers {
     /// Of a thread anywhere in a function, with further registers by their numbers in DWARF.
     pub fn of_thread(machine: Machine, address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let mut registers = Self { machine, known: [None; REGISTERS], returns: false };
-        for (number, value) in others {
-            registers.set(Register(number), value);
-        }
+        others.into_iter().for_each(|(number, value)| registers.set(Register(number), value));
         registers.set(machine.returns(), address);
         registers.set(machine.stack(), stack);
         registers

@@ -20,9 +20,7 @@ impl Recorder<'_> {
         let entry = &self.words[at..at + size / layout::WORD];
         entry[0].store(u64::from(kind) | (size as u64) << 32, Ordering::Relaxed);
         entry[1].store(now, Ordering::Relaxed);
-        for (to, word) in entry[2..].iter().zip(content) {
-            to.store(*word, Ordering::Relaxed);
-        }
+        entry[2..].iter().zip(content).for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
         if let Some(tail) = tail {
             entry[2 + content.len()].store(tail.len() as u64, Ordering::Relaxed);
             put_text(&entry[3 + content.len()..], tail);

@@ -248,9 +248,8 @@ impl Call {
         // Not by `first`: other threads' launches may have been folded since, and a queue with one operation is not deep.
         let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
         let _ = self.guard.tracker.fold_of(stream);
-        let outstanding = entry.outstanding_count(self.guard.tracker.stream_idle_until(entry));
         if rules::held(self.entered, self.returned)
-            && rules::queue_is_deep(outstanding)
+            && rules::queue_is_deep(entry.outstanding_count(self.guard.tracker.stream_idle_until(entry)))
             && !self.explained()
             && self.asked(stream) == Some(true)
         {

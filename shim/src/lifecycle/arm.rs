@@ -94,9 +94,7 @@ fn build(initialised: Initialised) {
     let facts = facts(initialised);
     let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
     backing.limit(&recorder);
-    for (name, value) in &environment {
-        recorder.add_setting(0, &format!("{name}={value}"));
-    }
+    environment.iter().for_each(|(name, value)| recorder.add_setting(0, &format!("{name}={value}")));
     // A user who keeps no files may have forbidden the calls for them.
     let requests = Requests::new(folder.as_ref().filter(|_| settings.keeps_files()), &backing);
     let marker = Marker::of(folder.as_ref(), &settings);

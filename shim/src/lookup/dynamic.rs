@@ -168,10 +168,9 @@ impl Dynamic {
         let mut newest = |chain: &mut dyn Iterator<Item = u32>| {
             let mut newest = None;
             for number in chain.filter(is_it) {
-                if is_old(number) {
-                    old = old.or(Some(number))
-                } else {
-                    newest = newest.or(Some(number))
+                match is_old(number) {
+                    true => old = old.or(Some(number)),
+                    false => newest = newest.or(Some(number)),
                 }
             }
             newest

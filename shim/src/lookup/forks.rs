@@ -83,10 +83,9 @@ fn wait() {
         if VISITS.load(Ordering::SeqCst) == 0 {
             return;
         }
-        if look < LOOKS {
-            std::hint::spin_loop()
-        } else {
-            door::pause(PAUSE)
+        match look < LOOKS {
+            true => std::hint::spin_loop(),
+            false => door::pause(PAUSE),
         }
     }
     IN_VAIN.store(true, Ordering::Relaxed);

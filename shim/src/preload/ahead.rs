@@ -83,10 +83,9 @@ impl Ahead {
     }
 
     fn counted(&self, image: &Image) -> &Counted {
-        if image.options.is_library() {
-            &self.libraries
-        } else {
-            &self.modules
+        match image.options.is_library() {
+            true => &self.libraries,
+            false => &self.modules,
         }
     }
 

@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 const MOST_PARTS: usize = 4096;
 
 pub(super) fn is_own_folder(about: &fs::Metadata, else_: &str) -> io::Result<()> {
-    if about.is_dir() {
-        files::trusted(about, "another user can write to it")
-    } else {
-        Err(io::Error::other(else_))
+    match about.is_dir() {
+        true => files::trusted(about, "another user can write to it"),
+        false => Err(io::Error::other(else_)),
     }
 }
 
@@ -28,10 +27,9 @@ pub(super) fn images_are_usable(path: &Path) -> io::Result<()> {
 }
 
 pub(super) fn make(path: &Path) -> io::Result<()> {
-    if path.exists() {
-        Ok(())
-    } else {
-        DirBuilder::new().mode(0o700).recursive(true).create(path)
+    match path.exists() {
+        true => Ok(()),
+        false => DirBuilder::new().mode(0o700).recursive(true).create(path),
     }
 }
 

@@ -344,10 +344,9 @@ pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, r
     }
     let tells = result == SUCCESS && (was_blocked || answers) && PHASE.load(Ordering::Acquire) == OVER;
     // A blocked call tells its thread in any case.
-    if tells && (is_to_be_told() || was_blocked) {
-        TIMEOUT
-    } else {
-        result
+    match tells && (is_to_be_told() || was_blocked) {
+        true => TIMEOUT,
+        false => result,
     }
 }
 

@@ -142,9 +142,7 @@ impl Followed {
             }
         }
         let mut now = self.now()?;
-        for call in in_progress.values() {
-            now.tally.blocked_for(call, self.since(call.entered));
-        }
+        in_progress.values().for_each(|call| now.tally.blocked_for(call, self.since(call.entered)));
         if let Some((at, before)) = &self.before {
             let seconds = at.elapsed().as_secs_f64();
             // Counts of threads that end are moved from one place to another, and may be in neither for a moment.

@@ -126,10 +126,9 @@ fn by_role(ranks: &Ranks, processes: &[Process]) -> Vec<Group> {
     if !ranks.not_compared.is_empty() {
         groups.push(Group::of("cannot be compared".to_owned(), "absent", &ranks.not_compared));
     }
-    if groups.iter().all(|group| !group.is_odd) && groups.len() < 2 {
-        by_state(processes)
-    } else {
-        groups
+    match groups.iter().all(|group| !group.is_odd) && groups.len() < 2 {
+        true => by_state(processes),
+        false => groups,
     }
 }
 

@@ -127,7 +127,6 @@ impl Scale {
         let (left, right) = self.place(slice).unwrap_or((LEFT * 10, LEFT * 10));
         let wide = if self.place(slice).is_some() { (right - left).max(LEAST) } else { 0 };
         let (top, high) = slice.what.place();
-        let end = slice.end.map(|end| self.at(end).to_string()).unwrap_or_default();
         let attributes: [Attribute<'_>; 9] = [
             ("class", &slice.what.class()),
             ("x", &tenths(left)),
@@ -136,7 +135,7 @@ impl Scale {
             ("height", &high),
             ("data-n", &number),
             ("data-a", &self.at(slice.start)),
-            ("data-b", &end),
+            ("data-b", &slice.end.map(|end| self.at(end).to_string()).unwrap_or_default()),
             ("data-l", &short(&slice.label, 60)),
         ];
         page.empty("rect", &attributes);

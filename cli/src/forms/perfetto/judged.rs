@@ -52,9 +52,7 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<Status>, told_by
     if let Some(status) = status {
         add("status", format!("{status:?}").to_lowercase());
     }
-    for (number, step) in (1..).zip(&verdict.chain) {
-        add(&format!("chain {number}"), step.clone());
-    }
+    (1..).zip(&verdict.chain).for_each(|(number, step)| add(&format!("chain {number}"), step.clone()));
     for (number, culprit) in (1..).zip(&verdict.culprits) {
         let (stream, operation) = (&culprit.stream, &culprit.operation);
         let of = operation.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();

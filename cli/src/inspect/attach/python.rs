@@ -279,10 +279,9 @@ fn signed(bytes: &[u8]) -> i64 {
             break;
         }
     }
-    if number & 1 == 1 {
-        -(number >> 1)
-    } else {
-        number >> 1
+    match number & 1 == 1 {
+        true => -(number >> 1),
+        false => number >> 1,
     }
 }
 

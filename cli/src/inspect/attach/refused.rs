@@ -24,12 +24,11 @@ struct Facts {
 impl Facts {
     fn of(process: u32) -> Self {
         let read = |path: &str| files::read_text(path).unwrap_or_default();
-        // The folder itself belongs to the process's user in any case.
-        let owner = fs::metadata(format!("/proc/{process}/stat")).ok().map(|about| about.uid());
         Self {
             own: getuid().as_raw(),
             may_trace: capabilities(&read("/proc/self/status")).is_some_and(|set| set >> SYS_PTRACE & 1 == 1),
-            owner,
+            // The folder itself belongs to the process's user in any case.
+            owner: fs::metadata(format!("/proc/{process}/stat")).ok().map(|about| about.uid()),
             yama: read("/proc/sys/kernel/yama/ptrace_scope").trim().parse().unwrap_or(0),
         }
     }

@@ -127,9 +127,8 @@ fn root_of(process: u32) -> String {
     let number = |path: &str| fs::metadata(path).ok().map(|about| (about.dev(), about.ino()));
     let mounts = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
     let is_same = number(&root) == number("/") && mounts(&process.to_string()) == mounts("self");
-    if is_same || number(&root).is_none() {
-        String::new()
-    } else {
-        root
+    match is_same || number(&root).is_none() {
+        true => String::new(),
+        false => root,
     }
 }

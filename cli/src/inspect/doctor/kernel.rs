@@ -52,9 +52,7 @@ fn judge([proc, memory, membarrier, own_descriptors]: Allowed, found: &mut Findi
     if refused.is_empty() {
         found.ok("it has what the guard uses, and /proc is mounted");
     }
-    for (_, what, todo) in refused {
-        found.note(*what, todo);
-    }
+    refused.into_iter().for_each(|(_, what, todo)| found.note(*what, todo));
 }
 
 /// Whether a process may read its own memory by the system call.

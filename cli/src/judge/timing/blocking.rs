@@ -342,10 +342,9 @@ fn in_words(reason: Reason, certain: bool, other: Option<&Other>) -> String {
         let of = other.kernel.as_ref().map(|kernel| format!(" of {kernel}")).unwrap_or_default();
         text += &format!(": thread {} \"{}\" in {}{of}", other.thread, other.thread_name, other.call);
     }
-    if certain || reason == Reason::NotKnown {
-        text
-    } else {
-        format!("likely: {text}")
+    match certain || reason == Reason::NotKnown {
+        true => text,
+        false => format!("likely: {text}"),
     }
 }
 
