@@ -178,10 +178,8 @@ impl Left {
 
     /// An error if it holds something that is not LazyGuard's.
     pub fn removable(&self) -> io::Result<()> {
-        match &self.foreign {
-            Some(name) => Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}"))),
-            None => Ok(()),
-        }
+        let refused = |name| Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}")));
+        self.foreign.as_ref().map_or(Ok(()), refused)
     }
 
     /// Removes the folder, and counts the removed entries down; returns the bytes that this releases. A folder with anything that is not
@@ -239,7 +237,6 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
 #[derive(Default)]
 struct Seen {
     bytes: u64,
-    /// The first one.
     foreign: Option<String>,
     /// A process of a run still runs; or there are too many entries.
     lives: bool,

@@ -156,10 +156,6 @@ impl Recorded {
         }
     }
 
-    pub(crate) fn opened(&self) -> &Opened {
-        &self.opened
-    }
-
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
         if self.diagnosis.status == Status::Well {
             return None;

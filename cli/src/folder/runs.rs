@@ -136,10 +136,6 @@ fn marks_of_ranks(folder: &Path) -> Vec<Mark> {
     marks.iter().filter_map(|rank| Mark::of(rank)).filter(|mark| mark.job.is_some()).collect()
 }
 
-fn is_job(folder: &Path) -> bool {
-    !marks_of_ranks(folder).is_empty() || marker_of_job(folder).is_some()
-}
-
 /// The marker by which the processes of a job under the library alone tell each other of a hang.
 fn marker_of_job(folder: &Path) -> Option<PathBuf> {
     let mut entries = fs::read_dir(folder).into_iter().flatten().flatten();
@@ -214,6 +210,7 @@ pub(crate) fn process_folders(root: &Path, problems: &mut Vec<String>, takes: im
     let mut found = Vec::new();
     let mut within = vec![(root.to_owned(), 0)];
     let older: Vec<_> = runs_in(root).into_iter().skip(1).flat_map(|run| run.folders).collect();
+    let is_job = |folder: &Path| !marks_of_ranks(folder).is_empty() || marker_of_job(folder).is_some();
     while let Some((above, depth)) = within.pop() {
         let mut here = folders(&above).unwrap_or_else(|error| {
             if error.kind() != ErrorKind::NotFound {

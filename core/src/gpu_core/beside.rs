@@ -111,7 +111,6 @@ fn is_unexplained(code: Code) -> bool {
     matches!(code, Code::LG206 | Code::LG299)
 }
 
-/// The kernels of an operation, as the device has them.
 fn names(operation: &OperationSeen) -> Vec<&str> {
     match (&operation.function, &operation.graph) {
         (Some(function), _) => vec![function],

@@ -188,7 +188,6 @@ impl Flow {
         found
     }
 
-    /// What an instruction writes.
     fn result(&self, at: usize, search: &mut Search) -> Place {
         let word = self.words[at];
         let mut own = |register| self.value(Register::Own(register), at, search);

@@ -89,7 +89,6 @@ impl Function<'_> {
         self.code.get(usize::try_from(address.checked_sub(self.address)?).ok()?..)?.get(..16)?.try_into().ok()
     }
 
-    /// Its instructions.
     pub fn words(&self) -> impl Iterator<Item = Word> + '_ {
         let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
         code.chunks_exact(sass::BYTES as usize)

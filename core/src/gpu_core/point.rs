@@ -27,7 +27,6 @@ pub(super) struct Point {
 /// Of a warp, a point with the number of threads there, and of those that the warp executes.
 pub(super) type AtPoint = (usize, u32, u32);
 
-/// What is known of a point's instruction.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Standing {
     pub doing: Doing,

@@ -41,7 +41,6 @@ pub(super) struct Block<'w> {
     pub reads: HashMap<u32, Read>,
 }
 
-/// An address, and what was there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Read {
     pub address: Option<u64>,

@@ -10,7 +10,6 @@ pub(super) const URZ: u8 = 63;
 /// The compute capability whose waits are known.
 pub(super) const KNOWN_MAJOR: u32 = 9;
 
-/// An instruction's 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub u128);
 
@@ -29,7 +28,6 @@ pub(super) enum Operand {
     Bits { register: u8, shift: u32, mask: u32 },
 }
 
-/// A read in a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     /// Of shared memory; else of any memory, and the address has 64 bits.

@@ -161,7 +161,6 @@ impl GpuWait {
         format!("{} {verb} missing{early}", parts.join(" and "))
     }
 
-    /// Who would end the wait.
     fn who(&self) -> String {
         let mut parties: Vec<_> = self.parties.iter().collect();
         parties.sort_by_key(|party| (party.leads_to_arrival != Some(true), party.wait));

@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_WAITS: usize = 256;
 
 impl Finder<'_, '_, '_> {
-    /// The waits of each kernel.
     pub fn waits(mut self, warps: &Warps, memory: &mut dyn Memory) -> Vec<Vec<GpuWait>> {
         let mut of_kernels = vec![Vec::new(); self.kernels.len()];
         if warps.incomplete {

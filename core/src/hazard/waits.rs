@@ -55,7 +55,6 @@ impl Writes {
         place
     }
 
-    /// Stores a write in the place that was reserved for it.
     #[inline]
     pub fn put(&self, place: usize, write: &ValueWrite) {
         let Some(place) = self.places.get(place) else { return };
@@ -64,7 +63,6 @@ impl Writes {
         place.iter().zip(words.into_iter().chain([check])).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
     }
 
-    /// Newest first.
     fn newest(&self) -> impl Iterator<Item = ValueWrite> + '_ {
         let next = self.next.load(Ordering::Relaxed);
         (1..=next.min(MOST_WRITES)).filter_map(move |back| {

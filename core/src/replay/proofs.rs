@@ -25,7 +25,6 @@ pub struct Proven {
     pub at: Nanos,
 }
 
-/// Where and when an event was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Its number, or 0 for the whole context.

@@ -31,7 +31,6 @@ pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }
 
-/// A template for this folder alone.
 pub fn literal_folder(folder: &str) -> String {
     folder.replace('%', "%%")
 }

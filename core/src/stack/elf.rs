@@ -42,7 +42,6 @@ pub struct Image {
     /// Memory address minus the file's address.
     pub bias: u64,
     pub build_id: Vec<u8>,
-    /// The index of the tables for unwinding.
     pub(super) unwind_index: Option<u64>,
     pub(super) dynamic: Option<u64>,
 }

@@ -144,9 +144,6 @@ impl<M: Memory> Reader for InMemory<'_, M> {
     fn read_slice(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let at = self.at;
         self.skip(into.len())?;
-        match self.window.read(at, into) {
-            Some(()) => Ok(()),
-            None => self.end(),
-        }
+        self.window.read(at, into).map_or_else(|| self.end(), Ok)
     }
 }

@@ -139,7 +139,6 @@ pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine,
 }
 
 pub struct FileTables {
-    /// The address of the file's first byte.
     first: u64,
     frames: (u64, Vec<u8>),
     index: (u64, Vec<u8>),

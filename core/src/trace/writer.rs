@@ -207,7 +207,6 @@ impl<'a> Recorder<'a> {
         head
     }
 
-    /// Completes the record in the writer's place.
     pub fn complete(&self, writer: &SegmentWriter<'_>) {
         if let CursorWord::Own(_) = writer.cursor {
             let cursor = writer.cursor();

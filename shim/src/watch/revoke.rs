@@ -303,14 +303,10 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
     RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why.to_owned()) }
 }
 
-/// Not a thread that watches collectives: the error would end the process.
-fn is_to_know(number: u32) -> bool {
-    !thread::name(number).starts_with(WATCHES_COLLECTIVES)
-}
-
 fn begin(guard: &Guard) {
     let threads = guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| slot.thread());
-    let threads = threads.filter(|thread| is_to_know(*thread)).map(AtomicU32::new);
+    // Not those that watch collectives: the error would end the process.
+    let threads = threads.filter(|thread| !thread::name(*thread).starts_with(WATCHES_COLLECTIVES)).map(AtomicU32::new);
     // Hooks may still read the former list.
     TO_TELL.store(Box::into_raw(Box::new(threads.collect())), Ordering::Relaxed);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);

@@ -109,7 +109,7 @@ impl Followed {
 
     pub fn is_undecided(&self) -> bool {
         self.live.as_ref().is_some_and(|live| {
-            let facts = live.tables().facts();
+            let facts = live.tables.facts();
             self.heartbeat.is_undecided(facts, Status::of(self.run.process.unwrap_or(facts.process)))
         })
     }
@@ -126,10 +126,10 @@ impl Followed {
         let Some(live) = &mut self.live else { return self.unrecorded() };
         // What cannot be read any more stays as it was.
         let _ = live.refresh();
-        self.heartbeat.see(live.tables().facts().last_seen);
+        self.heartbeat.see(live.tables.facts().last_seen);
         let mut in_progress = HashMap::new();
         if depth == Depth::Records {
-            for thread in live.tables().threads() {
+            for thread in live.tables.threads() {
                 in_progress.extend(thread.call_in_progress.map(|call| ((thread.number, call.entered), call)));
             }
             let (tally, gathered) = (&mut self.tally, &mut self.gathered);
@@ -163,12 +163,12 @@ impl Followed {
     }
 
     fn since(&self, begin: Nanos) -> Nanos {
-        self.live.as_ref().map_or(0, |live| live.tables().facts().last_seen.saturating_sub(begin))
+        self.live.as_ref().map_or(0, |live| live.tables.facts().last_seen.saturating_sub(begin))
     }
 
     fn now(&self) -> Option<ProcessNow> {
         let live = self.live.as_ref()?;
-        let recording = live.tables();
+        let recording = &live.tables;
         let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
