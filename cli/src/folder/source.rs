@@ -81,8 +81,7 @@ impl Run {
             let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
             return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
         }
-        let earlier = old_runs::folders_of(process).own.into_iter().next();
-        let earlier = earlier.map(|found| {
+        let earlier = old_runs::folders_of(process).own.into_iter().next().map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
         Err(failure(&format!(

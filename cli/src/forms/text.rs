@@ -186,8 +186,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
 
 fn healed(seen: &Seen<'_>) -> Option<String> {
     let attempt = seen.earlier.len() + 1;
-    let each = (1..).zip(seen.earlier);
-    let each = each.map(|(at, hung)| format!("attempt {at} hung: {} {}", hung.code, hung.sentence));
+    let each = (1..).zip(seen.earlier).map(|(at, hung)| format!("attempt {at} hung: {} {}", hung.code, hung.sentence));
     let fails = || format!(" This fails the run, as --fail-on {} says.", seen.fail_on);
     let fails = (seen.failed == Some(FailedOn::Retried)).then(fails).unwrap_or_default();
     let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));

@@ -103,8 +103,7 @@ impl Symbolizer {
         for (address, before) in both {
             let frames = self.frames(address.wrapping_add(before));
             // A call in an inlined function of the runtime, or of nvcc's, counts as the program's.
-            let own = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first());
-            let Some(own) = own else { continue };
+            let Some(own) = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first()) else { continue };
             let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };
             match hang.places.iter_mut().find(|known| known.address == address) {
                 Some(known) if place.function.is_some() || known.module.is_empty() => *known = place,

@@ -49,8 +49,7 @@ impl<'a> Image<'a> {
         image.table = named(b".debug_line").unwrap_or_default();
         image.names = named(b".debug_str").unwrap_or_default();
         if let Ok(symbols) = sections.symbols(ENDIAN, data, object::elf::SHT_SYMTAB) {
-            let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC);
-            let functions = functions.filter_map(|symbol| {
+            let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC).filter_map(|symbol| {
                 let section = sections.section(object::SectionIndex(usize::from(symbol.st_shndx(ENDIAN).0))).ok()?;
                 let (start, length) = (section.sh_addr(ENDIAN), section.sh_size(ENDIAN));
                 // One that was not loaded has no address.

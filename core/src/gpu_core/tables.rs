@@ -77,8 +77,7 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
         format!("is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least")
     };
     let start = header.e_shoff.get(ENDIAN);
-    let count = header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?;
-    let count = u64::from(count);
+    let count = u64::from(header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?);
     if count > MOST_SECTIONS {
         return refused(format!("is damaged: it claims to have {count} sections"));
     }

@@ -210,8 +210,7 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
     contents.unseen = contents.unseen.saturating_add(counted(count.saturating_sub(nodes.len())));
     *left = left.saturating_sub(nodes.len());
     for node in nodes {
-        let kind = driver::told(-1, |kind| driver::graph_node_type(node, kind));
-        let kind = NodeKind::of_type(kind.unwrap_or(-1));
+        let kind = NodeKind::of_type(driver::told(-1, |kind| driver::graph_node_type(node, kind)).unwrap_or(-1));
         match (kind, is_about(call, kind, node, listed)) {
             (NodeKind::ChildGraph, Some(child)) => {
                 listed.contents.add(GraphPart::of(kind));

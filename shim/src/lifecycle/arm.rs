@@ -104,8 +104,7 @@ fn build(initialised: Initialised) {
     let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
     let ahead = Ahead::new(used.map(Notes::ahead).unwrap_or_default());
     let libraries = Libraries::new(used.map(Notes::libraries_ahead).unwrap_or_default());
-    let schedule = settings.schedule.as_deref();
-    let schedule = schedule.and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
+    let schedule = settings.schedule.as_deref().and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         loader: Loader::new(ahead, libraries, nudge::driver_is_eager()),
         folder,

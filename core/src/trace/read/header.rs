@@ -274,8 +274,7 @@ pub(super) fn each_entry<S: Source>(
         begin = begin.max(source.next_data(area.place(begin)).saturating_sub(area.offset) / area.stride);
         let count = at_once.min(area.count.saturating_sub(begin));
         let offset = area.place(begin);
-        let size = count.saturating_mul(area.stride).min(length.saturating_sub(offset));
-        let size = usize::try_from(size).unwrap_or(0);
+        let size = usize::try_from(count.saturating_mul(area.stride).min(length.saturating_sub(offset))).unwrap_or(0);
         let there = read(source, offset, &mut buffer[..size], defects);
         for (index, bytes) in (begin..).zip(buffer[..there].chunks(stride)) {
             take(index, bytes, defects);
