@@ -5,7 +5,8 @@
 use crate::folder::old_runs;
 pub(crate) use crate::folder::opened::{settings_of, Opened, RecordingFile};
 pub(crate) use crate::folder::process::RECORDING;
-use crate::folder::process::{denied, maps_of, recording_of, Status};
+use crate::folder::process::{denied, recording_of, Status};
+use crate::folder::refused::maps_of;
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::report::HangReport;

@@ -3,10 +3,10 @@
 //!
 //! Must not: stop a thread that sleeps in a system call which a stop would end early with EINTR, as `epoll_wait`.
 
-use super::refused;
 use super::seen::ThreadOutside;
 use super::target::{is_of_the_driver, Target};
 use super::tracer::{self, Copied, NotCopied};
+use crate::folder::refused;
 use crate::stacks;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{walk_from, Machine, Memory, Registers, Walked};

@@ -7,7 +7,6 @@
 mod judge;
 mod look;
 mod python;
-mod refused;
 mod seen;
 mod target;
 mod text;

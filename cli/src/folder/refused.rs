@@ -2,8 +2,9 @@
 //!
 //! Must not: name a user or a setting that does not forbid it; the rules that cannot be told apart from here are named together.
 
-use crate::folder::{exists, numbers, proc_is_mounted, Status, NO_PROC};
+use crate::folder::process::{exists, numbers, proc_is_mounted, Status};
 use crate::machine::files;
+use crate::words::Failure;
 use lazyguard_core::tasks::capabilities;
 use nix::errno::Errno;
 use rustix::process::getuid;
@@ -34,13 +35,14 @@ impl Facts {
     }
 
     fn rule(&self) -> String {
-        let asks = "run this command as root, or give it CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE])";
+        let asks =
+            "give it CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE; Kubernetes: capabilities.add: [SYS_PTRACE])";
         let Self { own, yama, .. } = self;
         match self.owner {
-            None => format!("/proc does not show it (hidepid, or another container): {asks}"),
+            None => format!("/proc does not show it (hidepid, or another container): run this command as root, or {asks}"),
             Some(owner) if owner != *own && !self.may_trace => format!(
                 "it belongs to user {owner}, and this command runs as user {own}; to user 0 also belongs what has called prctl(PR_SET_DUMPABLE, 0) or \
-                 has changed its user: {asks}"
+                 has changed its user: run this command as user {owner}, or {asks}"
             ),
             Some(_) if *yama == 3 || *yama > 0 && !self.may_trace => format!(
                 "kernel.yama.ptrace_scope is {yama} (1: children alone, 2: administrators alone, 3: no process, until a restart of the machine): sudo \
@@ -51,22 +53,35 @@ impl Facts {
     }
 }
 
-pub(super) const NO_MEMORY: &str = "it has no memory of its own: it is a thread of the kernel, or has ended";
+const NO_PROC: &str =
+    "runs, and cannot be looked into: /proc is not mounted here, by which alone another process can be seen: mount -t proc proc /proc";
+
+pub(crate) const NO_MEMORY: &str = "it has no memory of its own: it is a thread of the kernel, or has ended";
 
 const OTHERS: &str = "a seccomp filter, a user namespace or a security module forbids it: docker run --security-opt seccomp=unconfined or --cap-add \
                       SYS_PTRACE; Kubernetes: securityContext.seccompProfile.type: Unconfined; SELinux: sudo setsebool deny_ptrace off; AppArmor: \
                       the profile needs a ptrace rule";
 
-pub(super) fn why(process: u32, error: &io::Error) -> String {
+pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
+    files::read_lossy(format!("/proc/{process}/maps")).map_err(|error| {
+        let why = match Status::of(process) {
+            Status::Gone => "there is no process with this id, and no folder of this name".to_owned(),
+            _ => why(process, &error),
+        };
+        Failure::Input(format!("process {process}: {why}"))
+    })
+}
+
+pub(crate) fn why(process: u32, error: &io::Error) -> String {
     match Status::of(process) {
         Status::Gone => return "there is no process with this id".to_owned(),
         Status::Hidden if !exists(process) => return "there is no process with this id".to_owned(),
-        Status::Hidden if !proc_is_mounted() => return format!("runs, and may not be looked into: {NO_PROC}"),
+        Status::Hidden if !proc_is_mounted() => return NO_PROC.to_owned(),
         _ => {}
     }
     match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound => {
-            format!("runs, and may not be looked into: {}", Facts::of(process).rule())
+            format!("runs, and cannot be looked into: {}", Facts::of(process).rule())
         }
         // What has no memory is no program, though it has a number.
         _ if error.raw_os_error() == Some(Errno::ESRCH as i32) => NO_MEMORY.to_owned(),
@@ -75,7 +90,7 @@ pub(super) fn why(process: u32, error: &io::Error) -> String {
 }
 
 /// Who may read its memory, as has been done before, may stop it too: but for a tracer and what a rule for this one call forbids.
-pub(super) fn why_not_stopped(process: u32, error: Errno) -> String {
+pub(crate) fn why_not_stopped(process: u32, error: Errno) -> String {
     let status = files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
     let why = match numbers(&status, "TracerPid:").first() {
         Some(tracer @ 1..) => format!("process {tracer} traces it already, as a debugger does"),
