@@ -53,8 +53,7 @@ pub struct Build {
 
 impl Build {
     pub fn read(section: &[u8]) -> Option<Self> {
-        let rest = section.get(12..)?.strip_prefix(&OWNER)?;
-        let text = std::str::from_utf8(rest.get(..ROOM)?).ok()?;
+        let text = std::str::from_utf8(section.get(12..)?.strip_prefix(&OWNER)?.get(..ROOM)?).ok()?;
         let mut lines = text.trim_end_matches('\0').lines().map(str::to_owned);
         let (version, format, cuda_headers) = (lines.next()?, lines.next()?.parse().ok()?, lines.next()?);
         Some(Self { version, format, cuda_headers, commit: lines.next().filter(|commit| !commit.is_empty()) })

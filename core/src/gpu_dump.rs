@@ -40,8 +40,7 @@ pub fn is_virtual(device: &str) -> bool {
 /// Whether a file that begins so is an ELF file whose table of sections lies within it: the driver writes the table last.
 pub fn is_whole(head: &[u8], size: u64) -> bool {
     let number = |at: usize, bytes: usize| {
-        let field = head.get(at..at + bytes)?;
-        Some(field.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+        Some(head.get(at..at + bytes)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
     };
     let end = || {
         // With too many sections for the field, the count is in the first one.

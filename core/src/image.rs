@@ -103,8 +103,7 @@ pub fn length_of(head: &[u8]) -> Option<Length> {
             // Only files of 64 bits. Compilers write one of the two tables last.
             let is_wide = *head.get(4)? == 2;
             let end = |at, entry, count| number(at, 8)?.checked_add(number(entry, 2)? * number(count, 2)?);
-            let end = end(0x20, 0x36, 0x38)?.max(end(0x28, 0x3a, 0x3c)?);
-            is_wide.then_some(end)?
+            is_wide.then_some(end(0x20, 0x36, 0x38)?.max(end(0x28, 0x3a, 0x3c)?))?
         }
         Start::FatBinary => number(HEAD_SIZE, 2)?.checked_add(number(BODY_SIZE, 8)?)?,
         Start::Reference => return None,
@@ -125,8 +124,7 @@ fn holds_its_parts(elf: &[u8]) -> Option<bool> {
     /// The segment's place, in a program header.
     const SEGMENT: [usize; 2] = [0x8, 0x20];
     let is_inside = |header: &[u8], [at, bytes]: [usize; 2]| {
-        let end = number(header, at, 8)?.checked_add(number(header, bytes, 8)?)?;
-        Some(end <= elf.len() as u64)
+        Some(number(header, at, 8)?.checked_add(number(header, bytes, 8)?)? <= elf.len() as u64)
     };
     let headers = |table, entry, count| {
         let [table, entry, count] = [number(elf, table, 8)?, number(elf, entry, 2)?, number(elf, count, 2)?];
@@ -159,8 +157,7 @@ pub fn kind_of(start: Start, content: &[u8]) -> u64 {
         Start::FatBinary => bits::FAT_BINARY_OF_PTX,
         Start::Reference => return 0,
     };
-    let prints = content.len() <= MOST_SEARCHED_BYTES && Prints::of(content) == Prints::Yes;
-    if prints {
+    if content.len() <= MOST_SEARCHED_BYTES && Prints::of(content) == Prints::Yes {
         kind | bits::PRINTS
     } else {
         kind
@@ -183,8 +180,7 @@ impl<'a> Entry<'a> {
         let size = |size: u64| usize::try_from(size).unwrap_or(usize::MAX);
         let bytes = entry.get(size(head)..).unwrap_or_default();
         let next = (head > 0).then(|| at.saturating_add(size(head)).saturating_add(size(body)));
-        let is_whole = bytes.len() >= size(body);
-        Some(Self { kind, body: &bytes[..bytes.len().min(size(body))], is_whole, next })
+        Some(Self { kind, body: &bytes[..bytes.len().min(size(body))], is_whole: bytes.len() >= size(body), next })
     }
 }
 

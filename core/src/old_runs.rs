@@ -78,8 +78,7 @@ pub struct Left {
 pub fn namespace() -> u16 {
     let told = |name: &str| fs::read_to_string(Path::new("/proc/sys/kernel").join(name)).ok();
     let boot = told("random/boot_id").or_else(|| told("hostname"));
-    let link = fs::read_link("/proc/self/ns/pid").ok();
-    namespace_by(boot.as_deref(), link.as_deref().and_then(Path::to_str))
+    namespace_by(boot.as_deref(), fs::read_link("/proc/self/ns/pid").ok().as_deref().and_then(Path::to_str))
 }
 
 fn namespace_by(boot: Option<&str>, link: Option<&str>) -> u16 {
@@ -179,10 +178,8 @@ impl Left {
 
     /// An error if it holds something that is not LazyGuard's.
     pub fn removable(&self) -> io::Result<()> {
-        match &self.foreign {
-            Some(name) => Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}"))),
-            None => Ok(()),
-        }
+        let refused = |name| Err(io::Error::other(format!("it holds something that is not LazyGuard's: {name}")));
+        self.foreign.as_ref().map_or(Ok(()), refused)
     }
 
     /// Removes the folder, and counts the removed entries down; returns the bytes that this releases. A folder with anything that is not
@@ -240,7 +237,6 @@ fn is_stamped(folder: &Path, sight: &Sight<'_>) -> Option<bool> {
 #[derive(Default)]
 struct Seen {
     bytes: u64,
-    /// The first one.
     foreign: Option<String>,
     /// A process of a run still runs; or there are too many entries.
     lives: bool,

@@ -40,9 +40,7 @@ fn places(count: usize, compare: &dyn Fn(usize, usize) -> Ordering) -> Vec<usize
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|&a, &b| compare(a, b));
     let mut places = vec![0; count];
-    for (place, item) in order.into_iter().enumerate() {
-        places[item] = place;
-    }
+    order.into_iter().enumerate().for_each(|(place, item)| places[item] = place);
     places
 }
 

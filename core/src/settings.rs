@@ -344,8 +344,7 @@ fn on_hang(value: &str) -> Option<OnHang> {
 
 /// Nanoseconds: a whole or decimal number and a unit, seconds without one. The crates for this demand a unit, or also take sums or dates.
 pub fn duration(value: &str) -> Option<u64> {
-    let split = value.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(value.len());
-    let (number, unit) = value.split_at(split);
+    let (number, unit) = value.split_at(value.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(value.len()));
     let nanos = match unit.trim() {
         "ns" => 1.0,
         "us" => 1e3,
@@ -362,8 +361,7 @@ pub fn duration(value: &str) -> Option<u64> {
 
 /// A number, and `KiB`, `MiB` or `GiB` (also `K`, `M`, `G`).
 pub fn size(value: &str) -> Option<u64> {
-    let split = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
-    let (number, unit) = value.split_at(split);
+    let (number, unit) = value.split_at(value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len()));
     let scale: u64 = match unit.trim() {
         "" | "B" => 1,
         "K" | "KB" | "KiB" => 1 << 10,

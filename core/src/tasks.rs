@@ -40,8 +40,7 @@ pub fn enough(processors: usize) -> u64 {
 pub fn left(root: &Path, user: Option<User>, enough: u64) -> Option<Left> {
     let group = of_groups(root).map(|threads| Left { threads, limit: "pids.max of the control group" });
     let user = user.filter(|_| !is_privileged(root));
-    let user = user.map(|user| Left { threads: of_user(root, user, enough), limit: "ulimit -u" });
-    group.into_iter().chain(user).min()
+    group.into_iter().chain(user.map(|user| Left { threads: of_user(root, user, enough), limit: "ulimit -u" })).min()
 }
 
 /// The least that this process's control groups leave.
@@ -83,14 +82,12 @@ pub mod capability {
 
 /// The effective ones in `/proc/PID/status`.
 pub fn capabilities(status: &str) -> Option<u64> {
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(set.trim(), 16).ok()
+    u64::from_str_radix(status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim(), 16).ok()
 }
 
 fn of_user(root: &Path, user: User, enough: u64) -> u64 {
     let after = |threads: u64| user.most.saturating_sub(threads);
-    let at_least = all_threads(root).map(after).filter(|&left| left >= enough);
-    at_least.unwrap_or_else(|| {
+    all_threads(root).map(after).filter(|&left| left >= enough).unwrap_or_else(|| {
         let processes = entries_of(&root.join("proc")).filter(|entry| {
             let is_process = entry.name().to_str().is_some_and(|name| name.parse::<u32>().is_ok());
             is_process && entry.metadata().is_ok_and(|about| about.uid() == user.id)

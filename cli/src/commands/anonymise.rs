@@ -59,8 +59,7 @@ impl Copier<'_, '_> {
         let mut problems = Vec::new();
         let folders = process_folders(folder, &mut problems, |_| true);
         let open = |folder: &PathBuf| {
-            let opened = Run::find(folder).and_then(|run| run.must_open());
-            opened.map_err(|failure| problems.push(failure.to_string())).ok()
+            Run::find(folder).and_then(|run| run.must_open()).map_err(|failure| problems.push(failure.to_string())).ok()
         };
         let opened: Vec<_> = folders.iter().filter_map(open).collect();
         if opened.is_empty() {
@@ -69,8 +68,7 @@ impl Copier<'_, '_> {
         }
         make_empty(out)?;
         for one in &opened {
-            let to = make_one_of(out, &name_of(one))?;
-            self.copy(one, &to.join(RECORDING))?;
+            self.copy(one, &make_one_of(out, &name_of(one))?.join(RECORDING))?;
         }
         self.say_what_stays()?;
         let last = problems.pop();
@@ -86,8 +84,9 @@ impl Copier<'_, '_> {
     fn copy(&mut self, opened: &Opened, to: &Path) -> Result<(), Failure> {
         let unreadable = |error| Failure::at(&opened.path, error);
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
-        let written = files::create_new(to).and_then(|mut file| file.write_all(&copy.bytes));
-        written.map_err(|error| Failure::at(to, error))?;
+        files::create_new(to)
+            .and_then(|mut file| file.write_all(&copy.bytes))
+            .map_err(|error| Failure::at(to, error))?;
         let (records, bytes) = (counted(copy.records, "record"), size(copy.bytes.len() as u64));
         let of = size(opened.recording.facts().file_bytes);
         write_line!(self.out, "{}: {records} ({bytes} of {of})", to.display())?;
@@ -113,8 +112,7 @@ fn name_of(opened: &Opened) -> String {
 }
 
 fn make_empty(folder: &Path) -> Result<(), Failure> {
-    let is_empty = fs::create_dir_all(folder).and_then(|()| Ok(fs::read_dir(folder)?.next().is_none()));
-    match is_empty {
+    match fs::create_dir_all(folder).and_then(|()| Ok(fs::read_dir(folder)?.next().is_none())) {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::Input(format!("{}: is not empty, and nothing is written over", folder.display()))),
         Err(error) => Err(Failure::at(folder, error)),

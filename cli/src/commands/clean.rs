@@ -43,13 +43,12 @@ fn clean_in(bases: &[PathBuf], arguments: &Arguments, out: &mut Output<'_>) -> O
         (0, "in which something has changed lately (--older-than)"),
     ];
     let (mut removed, mut bytes, mut failed) = (0_u64, 0_u64, Vec::new());
-    let least = Duration::from_nanos(arguments.older_than.unwrap_or(0));
     for left in &all {
         let why = match left.state {
             State::Lives => Some(0),
             State::Silent if !arguments.all => Some(1),
             _ if left.is_fresh_evidence(sight.now) && !arguments.all => Some(2),
-            _ if left.age(sight.now) < least => Some(3),
+            _ if left.age(sight.now) < Duration::from_nanos(arguments.older_than.unwrap_or(0)) => Some(3),
             _ => None,
         };
         if let Some((count, _)) = why.and_then(|why: usize| kept.get_mut(why)) {

@@ -77,8 +77,7 @@ fn write_out(
     name: &str,
     write: impl Fn(&mut dyn Write, &dyn Fn(io::Error) -> Failure) -> Result<String, Failure>,
 ) -> Outcome {
-    let in_folder = || opened.path.with_file_name(name);
-    let path = arguments.output.clone().unwrap_or_else(in_folder);
+    let path = arguments.output.clone().unwrap_or_else(|| opened.path.with_file_name(name));
     let mut out = Output::standard();
     if path.as_os_str() == OsStr::new("-") {
         write(&mut out.raw(), &Failure::Output)?;

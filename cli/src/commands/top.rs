@@ -52,8 +52,7 @@ pub(crate) fn top(arguments: &Arguments) -> Outcome {
         let processes = look(&mut job);
         loop {
             let (width, height) = screen.size();
-            let lines = table::lines(&processes, job.problems(), Some(width));
-            screen.show(&lines, height).map_err(Failure::Output)?;
+            screen.show(&table::lines(&processes, job.problems(), Some(width)), height).map_err(Failure::Output)?;
             match screen.wait(interval).map_err(Failure::Output)? {
                 Event::Time => break,
                 Event::Redraw => {}

@@ -11,8 +11,7 @@ use std::sync::LazyLock;
 
 /// The version, the commit of a build that ships, and the recordings that this build reads.
 pub(crate) static COMMAND: LazyLock<String> = LazyLock::new(|| {
-    let commit = option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty());
-    of(env!("CARGO_PKG_VERSION"), commit, layout::VERSION)
+    of(env!("CARGO_PKG_VERSION"), option_env!("LAZYGUARD_COMMIT").filter(|commit| !commit.is_empty()), layout::VERSION)
 });
 
 fn of(version: &str, commit: Option<&str>, format: u32) -> String {

@@ -33,8 +33,7 @@ pub(crate) fn of_folder(folder: &Path) -> Option<Result<GpuCore, String>> {
 }
 
 fn read(file: File) -> Result<GpuCore, String> {
-    let cache = ReadCache::new(file);
-    gpu_core::read(&cache)
+    gpu_core::read(&ReadCache::new(file))
 }
 
 pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {

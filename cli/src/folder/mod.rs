@@ -11,13 +11,13 @@ pub(crate) mod process;
 pub(crate) mod profile;
 pub(crate) mod profile_cache;
 pub(crate) mod recorded;
+pub(crate) mod refused;
 pub(crate) mod runs;
 pub(crate) mod source;
 
 pub(crate) use ends::{signal_in_words, ProcessEnd};
-pub(crate) use process::{
-    exists, file_of, guarded, header_word, maps_of, numbers, proc_is_mounted, recording_of, Stat, Status, NO_PROC,
-};
+pub(crate) use process::{exists, file_of, guarded, header_word, numbers, proc_is_mounted, recording_of, Stat, Status};
 pub(crate) use recorded::{Recorded, RecordingSeen, StoodStill};
+pub(crate) use refused::maps_of;
 pub(crate) use runs::{is_nested_in, is_run, newest_in, one_process, process_folders};
 pub(crate) use source::{duration, hang_in, is_process_folder, read, Opened, RecordingFile, Run, HAZARDS, RECORDING};

@@ -70,8 +70,7 @@ pub(crate) fn folders_of(process: u32) -> Found {
 /// Any user can make such a folder: it counts if its owner is the user in its name, and is trusted if that is this user or root.
 fn among(bases: Vec<PathBuf>, process: u32, user: u32) -> Found {
     let mut found = Found::default();
-    let entries = bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten();
-    for entry in entries {
+    for entry in bases.iter().filter_map(|base| fs::read_dir(base).ok()).flatten().flatten() {
         let private = Private::by_name(&entry.file_name());
         let Some(private) = private.filter(|private| !private.is_run && private.process == process) else { continue };
         let Ok(about) = entry.metadata() else { continue };

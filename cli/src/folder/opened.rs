@@ -223,6 +223,5 @@ impl Opened {
 }
 
 pub(crate) fn settings_of<S: Source>(recording: &Recording<S>) -> Settings {
-    let settings = recording.strings().settings.iter();
-    Settings::read(settings.filter_map(|setting| setting.text.split_once('='))).0
+    Settings::read(recording.strings().settings.iter().filter_map(|setting| setting.text.split_once('='))).0
 }

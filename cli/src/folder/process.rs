@@ -59,31 +59,6 @@ pub(crate) fn proc_is_mounted() -> bool {
     Status::of(std::process::id()).started().is_some()
 }
 
-pub(crate) const NO_PROC: &str =
-    "/proc is not mounted here, by which alone another process can be seen: mount -t proc proc /proc";
-
-pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
-    let failure = |text: String| Err(Failure::Input(format!("process {process}: {text}")));
-    let own = PathBuf::from(format!("/proc/{process}"));
-    let error = match files::read_lossy(own.join("maps")) {
-        Ok(maps) => return Ok(maps),
-        Err(error) => error,
-    };
-    match Status::of(process) {
-        Status::Gone => failure("there is no process with this id, and no folder of this name".to_owned()),
-        _ if !proc_is_mounted() => failure(format!("runs, and cannot be looked into: {NO_PROC}")),
-        _ if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {
-            let owner = fs::metadata(&own).ok().map(|about| about.uid());
-            let of_own =
-                "it is this user's, and has a capability that this command has not, or a security module forbids it";
-            let is_own = owner == Some(getuid().as_raw());
-            let why = if is_own { of_own.to_owned() } else { ask_as(owner) };
-            failure(format!("runs, and cannot be looked into: {why}"))
-        }
-        _ => failure(format!("cannot be looked into: {error}")),
-    }
-}
-
 pub(crate) fn numbers(status: &str, line: &str) -> Vec<u32> {
     let line = status.lines().find_map(|text| text.strip_prefix(line)).unwrap_or_default();
     line.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
@@ -91,10 +66,8 @@ pub(crate) fn numbers(status: &str, line: &str) -> Vec<u32> {
 
 fn may_be_of(file: &Path, process: u32) -> io::Result<bool> {
     let owner = fs::metadata(file)?.uid();
-    let of_process = || {
-        let status = files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
-        numbers(&status, "Uid:").contains(&owner)
-    };
+    let of_process =
+        || numbers(&files::read_text(format!("/proc/{process}/status")).unwrap_or_default(), "Uid:").contains(&owner);
     Ok(owner == 0 || owner == getuid().as_raw() || of_process())
 }
 

@@ -111,6 +111,7 @@ pub(crate) fn name_of(command: &[OsString], path_of: impl Fn(&OsStr) -> Option<P
     const MOST_CHARACTERS: usize = 100;
     let (program, arguments) = command.split_first()?;
     let starts_another = is_starter(program);
+    let is_script = |word: &&OsString| !word.as_bytes().starts_with(b"-") && Path::new(word).is_file();
     let script = arguments.iter().find(is_script).filter(|_| starts_another).map(PathBuf::from);
     let more = if starts_another && script.is_none() { arguments } else { &[] };
     let up_to_module = more.iter().position(|word| word == "-m").map_or(more.len(), |at| more.len().min(at + 2));
@@ -126,10 +127,6 @@ fn is_starter(program: &OsStr) -> bool {
     let name = Path::new(program).file_name().and_then(OsStr::to_str).unwrap_or_default();
     let name = name.trim_end_matches(|c: char| c == '.' || c.is_ascii_digit());
     STARTERS.split(' ').any(|starter| starter == name)
-}
-
-fn is_script(word: &&OsString) -> bool {
-    !word.as_bytes().starts_with(b"-") && Path::new(word).is_file()
 }
 
 #[cfg(test)]

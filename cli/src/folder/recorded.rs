@@ -7,7 +7,7 @@ use crate::words::Failure;
 use lazyguard_core::diagnose::{diagnose, Diagnosis, Snapshot, SnapshotBuilder, Status, Verdict};
 use lazyguard_core::report::{HangReport, Newest, PreloadSummary};
 use lazyguard_core::settings::Settings;
-use lazyguard_core::trace::read::{Entry, ThreadSeen, ThreadState};
+use lazyguard_core::trace::read::{Entry, ThreadSeen};
 use lazyguard_core::trace::{layout, LaneUse, Payload};
 use lazyguard_core::Nanos;
 use serde::Serialize;
@@ -68,7 +68,7 @@ pub(crate) struct RecordingSeen<'a> {
     /// The same for each lane.
     lanes: Vec<LaneUse>,
     /// Threads with driver calls.
-    threads: Vec<ThreadRecords>,
+    threads: &'a [ThreadSeen],
     /// Damage in the file, a line each.
     defects: Vec<String>,
     /// The state when the process was last seen; its `threshold_nanos` is at most 50 ms after a kill.
@@ -92,23 +92,6 @@ struct RecordCounts {
     overwritten: u64,
     /// Records lost for lack of capacity.
     dropped: u64,
-}
-
-/// A thread of the recording.
-#[derive(Serialize)]
-struct ThreadRecords {
-    /// The thread's number in the recording, never reused.
-    number: u32,
-    /// The system's id.
-    thread: u32,
-    /// Its name.
-    name: String,
-    /// `alive` or `ended`.
-    state: &'static str,
-    /// Driver calls.
-    calls: u64,
-    /// Launches among them.
-    launches: u64,
 }
 
 impl Recorded {
@@ -141,14 +124,6 @@ impl Recorded {
         let summaries = self.opened.recording.lanes();
         let (calls, launches) = self.opened.recording.calls_and_launches();
         let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
-        let thread = |thread: &'_ ThreadSeen| ThreadRecords {
-            number: thread.number,
-            thread: thread.thread,
-            name: thread.name.clone(),
-            state: thread_state(thread),
-            calls: thread.calls,
-            launches: thread.launches,
-        };
         RecordingSeen {
             format_version: layout::VERSION,
             file: &self.opened.path,
@@ -172,21 +147,13 @@ impl Recorded {
                 dropped: sum(|summary| summary.dropped),
             },
             lanes: summaries.to_vec(),
-            threads: self.threads().map(thread).collect(),
+            threads: self.opened.recording.threads(),
             defects: self.opened.recording.defects().iter().map(ToString::to_string).collect(),
             snapshot: &self.snapshot,
             status: self.diagnosis.status,
             verdicts: &self.diagnosis.verdicts,
             slow: &self.diagnosis.slow,
         }
-    }
-
-    pub fn threads(&self) -> impl Iterator<Item = &ThreadSeen> {
-        self.opened.recording.threads().iter()
-    }
-
-    pub(crate) fn opened(&self) -> &Opened {
-        &self.opened
     }
 
     pub(crate) fn stood_still(&self) -> Option<StoodStill> {
@@ -201,8 +168,7 @@ impl Recorded {
 
     /// Whether no call explains a standstill, and streams do: the driver was asked about those after the threshold.
     pub(crate) fn stands_at_rest(&self, snapshot: &Snapshot) -> bool {
-        let calls = snapshot.blocked.iter().any(|call| call.past_threshold);
-        !calls && snapshot.any_stands_at_rest()
+        !snapshot.blocked.iter().any(|call| call.past_threshold) && snapshot.any_stands_at_rest()
     }
 
     pub(crate) fn unwatched(&self) -> Vec<String> {
@@ -215,9 +181,8 @@ impl Recorded {
     /// The work outstanding for the threshold when the process was last seen, in a line; `None` where its streams are known to be idle or to move.
     pub(crate) fn outstanding(&self) -> Option<String> {
         let after = self.settings.hang_after_nanos;
-        let longest = || self.snapshot.longest_at_rest(after).filter(|_| after != 0);
         let runs = || self.unwatched().into_iter().next();
-        self.opened.alive.then(runs).flatten().or_else(longest)
+        self.opened.alive.then(runs).flatten().or_else(|| self.snapshot.longest_at_rest(after).filter(|_| after != 0))
     }
 
     pub fn hang(&self, snapshot: Snapshot) -> HangReport {
@@ -234,14 +199,5 @@ impl Recorded {
         let lasts = blocked.iter().any(|call| now.iter().any(|c| (c.thread, c.entered) == (call.thread, call.entered)));
         let stands = hang.resolved.is_none() && (lasts || blocked.is_empty());
         stands.then_some(Newest { at: self.snapshot.at, is_now: self.opened.alive })
-    }
-}
-
-fn thread_state(thread: &ThreadSeen) -> &'static str {
-    match thread.state {
-        ThreadState::Alive => "alive",
-        ThreadState::Ended => "ended",
-        ThreadState::Free => "free",
-        ThreadState::Unknown(_) => "unknown",
     }
 }

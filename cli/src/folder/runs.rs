@@ -128,17 +128,12 @@ impl OneRun {
 
 fn written_at(file: &Path) -> u64 {
     let since = fs::metadata(file).and_then(|about| about.modified()).ok();
-    let since = since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(0)
+    u64::try_from(since.and_then(|at| at.duration_since(UNIX_EPOCH).ok()).unwrap_or_default().as_nanos()).unwrap_or(0)
 }
 
 fn marks_of_ranks(folder: &Path) -> Vec<Mark> {
     let marks = folders(folder).unwrap_or_default();
     marks.iter().filter_map(|rank| Mark::of(rank)).filter(|mark| mark.job.is_some()).collect()
-}
-
-fn is_job(folder: &Path) -> bool {
-    !marks_of_ranks(folder).is_empty() || marker_of_job(folder).is_some()
 }
 
 /// The marker by which the processes of a job under the library alone tell each other of a hang.
@@ -198,8 +193,7 @@ pub(crate) fn one_process(what: &Path) -> Result<Run, Failure> {
     if is_process_folder(&what) {
         return Run::find(&what);
     }
-    let found = process_folders(&what, &mut Vec::new(), |_| true);
-    match &found[..] {
+    match &process_folders(&what, &mut Vec::new(), |_| true)[..] {
         [] => Run::find(&what),
         [one] => Run::find(one),
         several => {
@@ -216,6 +210,7 @@ pub(crate) fn process_folders(root: &Path, problems: &mut Vec<String>, takes: im
     let mut found = Vec::new();
     let mut within = vec![(root.to_owned(), 0)];
     let older: Vec<_> = runs_in(root).into_iter().skip(1).flat_map(|run| run.folders).collect();
+    let is_job = |folder: &Path| !marks_of_ranks(folder).is_empty() || marker_of_job(folder).is_some();
     while let Some((above, depth)) = within.pop() {
         let mut here = folders(&above).unwrap_or_else(|error| {
             if error.kind() != ErrorKind::NotFound {

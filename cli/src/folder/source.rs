@@ -5,7 +5,8 @@
 use crate::folder::old_runs;
 pub(crate) use crate::folder::opened::{settings_of, Opened, RecordingFile};
 pub(crate) use crate::folder::process::RECORDING;
-use crate::folder::process::{denied, maps_of, recording_of, Status};
+use crate::folder::process::{denied, recording_of, Status};
+use crate::folder::refused::maps_of;
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::report::HangReport;
@@ -81,8 +82,7 @@ impl Run {
             let folder = recording.file_name().filter(|name| *name == RECORDING).and(recording.parent());
             return Ok(Self { folder: folder.map(Path::to_owned), recording: Some(recording), process: Some(process) });
         }
-        let earlier = old_runs::folders_of(process).own.into_iter().next();
-        let earlier = earlier.map(|found| {
+        let earlier = old_runs::folders_of(process).own.into_iter().next().map(|found| {
             format!("; an earlier process of this number left {0}: lazyguard report {0}", found.path.display())
         });
         Err(failure(&format!(
@@ -131,8 +131,7 @@ impl Run {
 
     pub fn must_open(&self) -> Result<Opened, Failure> {
         self.open()?.ok_or_else(|| {
-            let folder = self.folder.as_deref().unwrap_or(Path::new("."));
-            Failure::at(folder, format!("holds no recording ({RECORDING})"))
+            Failure::at(self.folder.as_deref().unwrap_or(Path::new(".")), format!("holds no recording ({RECORDING})"))
         })
     }
 }

@@ -136,8 +136,8 @@ impl Shown<'_> {
             }
             // `##vso[task.logissue type=error;sourcepath=F;linenumber=L;code=C;]MESSAGE`.
             System::Azure => {
-                let place =
-                    place.map(|(path, line)| format!("sourcepath={};linenumber={line};", azure_property(&path)));
+                let path = |path: &str| azure_data(path).replace(';', "%3B").replace(']', "%5D");
+                let place = place.map(|(file, line)| format!("sourcepath={};linenumber={line};", path(&file)));
                 let (place, text) = (place.unwrap_or_default(), azure_data(&format!("{}\n{}", self.title, self.text)));
                 Some(format!("##vso[task.logissue type={level};{place}code={};]{text}", self.code))
             }
@@ -170,10 +170,6 @@ fn github_property(text: &str) -> String {
 
 fn azure_data(text: &str) -> String {
     text.replace('%', "%AZP25").replace('\r', "%0D").replace('\n', "%0A")
-}
-
-fn azure_property(text: &str) -> String {
-    azure_data(text).replace(';', "%3B").replace(']', "%5D")
 }
 
 const MOST_TEAMCITY: usize = 4000;

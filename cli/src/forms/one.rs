@@ -119,7 +119,7 @@ impl Found<'_> {
     }
 
     fn why_there_is_no_summary(&self) -> &'static str {
-        let Some(opened) = self.whole.recorded.as_ref().map(Recorded::opened) else {
+        let Some(opened) = self.whole.recorded.as_ref().map(|recorded| &recorded.opened) else {
             return match self.run.recording.is_some() {
                 true => "no summary, and the recording that would say why cannot be read",
                 false => "no summary: the program did not end in an orderly way, still runs, or its summary could not be written",

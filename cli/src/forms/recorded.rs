@@ -140,7 +140,7 @@ impl Recorded {
         let versions = format!("format {}, LazyGuard {}, driver {}", VERSION, facts.lazyguard, facts.driver_version);
         write_line!(out, "recording: {path} ({mebibytes:.1} MiB, {versions})")?;
         // Numbers of threads are given out in order, and never twice.
-        let threads = self.threads().map(|thread| thread.number).max().unwrap_or(0);
+        let threads = self.opened.recording.threads().iter().map(|thread| thread.number).max().unwrap_or(0);
         let (calls, launches) = recording.calls_and_launches();
         let (calls, launches) = (counted(calls, "driver call"), counted(launches, "launch"));
         write_line!(out, "  {calls}, {launches} in {}", counted(threads, "thread"))?;

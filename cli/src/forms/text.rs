@@ -81,10 +81,8 @@ fn none_or_counted(count: usize, noun: &str) -> String {
 }
 
 pub(crate) fn program(seen: &Seen<'_>) -> String {
-    let command = seen.run.and_then(|run| run.command.first());
-    let path = command.cloned().unwrap_or_else(|| seen.root.display().to_string());
-    let name = path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty());
-    name.map(str::to_owned).unwrap_or(path)
+    let path = seen.run.and_then(|run| run.command.first()).cloned().unwrap_or_else(|| seen.root.display().to_string());
+    path.trim_end_matches('/').rsplit('/').next().filter(|name| !name.is_empty()).map(str::to_owned).unwrap_or(path)
 }
 
 pub(crate) fn result(seen: &Seen<'_>) -> String {
@@ -134,8 +132,7 @@ fn crashes(seen: &Seen<'_>) -> Vec<String> {
     let lines = crashed.iter().map(|process| format!("{} {}", process.title(), process.ended)).take(MOST_HANGS);
     let ended = seen.run.map(|run| run.end).filter(|_| crashed.is_empty());
     let ended = ended.filter(|end| end.signal().is_some_and(is_of_a_crash));
-    let ended = ended.map(|end| format!("{} {end}", program(seen)));
-    lines.chain(more(crashed.len(), MOST_HANGS)).chain(ended).collect()
+    lines.chain(more(crashed.len(), MOST_HANGS)).chain(ended.map(|end| format!("{} {end}", program(seen)))).collect()
 }
 
 fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
@@ -189,8 +186,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
 
 fn healed(seen: &Seen<'_>) -> Option<String> {
     let attempt = seen.earlier.len() + 1;
-    let each = (1..).zip(seen.earlier);
-    let each = each.map(|(at, hung)| format!("attempt {at} hung: {} {}", hung.code, hung.sentence));
+    let each = (1..).zip(seen.earlier).map(|(at, hung)| format!("attempt {at} hung: {} {}", hung.code, hung.sentence));
     let fails = || format!(" This fails the run, as --fail-on {} says.", seen.fail_on);
     let fails = (seen.failed == Some(FailedOn::Retried)).then(fails).unwrap_or_default();
     let has_passed = attempt > 1 && seen.run.is_some_and(|run| run.end == End::Exited(0));
@@ -277,8 +273,7 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
         (None, None) => hazard.call.clone(),
     };
     let all: BTreeSet<_> = late.map(what).collect();
-    let title = (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned());
-    title.into_iter().chain(all).collect()
+    (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned()).into_iter().chain(all).collect()
 }
 
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {

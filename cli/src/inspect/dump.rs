@@ -47,8 +47,7 @@ pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
         // The answer of another version, whose lines the library has escaped.
         Err(_) => {
             let path = asked.folder.join(ANSWER_TEXT);
-            let text = files::read_text_in(&asked.folder, ANSWER_TEXT);
-            text.map_err(|error| Failure::at(&path, error))?
+            files::read_text_in(&asked.folder, ANSWER_TEXT).map_err(|error| Failure::at(&path, error))?
         }
     };
     print(|out| Ok(out.lines(text.trim_end().lines())?))
@@ -174,11 +173,10 @@ impl Asked {
     }
 
     fn read(&self, number: u64) -> Result<Option<String>, Failure> {
-        let path = self.folder.join(ANSWER);
         let text = match files::read_text_in(&self.folder, ANSWER) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::at(&path, error)),
+            Err(error) => return Err(Failure::at(self.folder.join(ANSWER), error)),
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
         Ok(answers.filter(|&answers| answers >= number).map(|_| text))

@@ -56,8 +56,7 @@ pub(crate) fn of_run(root: &Path) -> Collected {
 
 fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> Collected {
     let mut problems = Vec::new();
-    let folders = process_folders(root, &mut problems, takes);
-    let mut found = parallel::each(&folders, |folder| {
+    let mut found = parallel::each(&process_folders(root, &mut problems, takes), |folder| {
         let name = folder.strip_prefix(root).unwrap_or(folder).display().to_string();
         let found = Run::find(folder).map_or_else(
             |failure| Process { folder: folder.to_owned(), problems: vec![failure.to_string()], ..Process::default() },
@@ -154,8 +153,7 @@ impl Process {
         let launches = opened.recording.threads().iter().map(|thread| thread.launches);
         self.launches = launches.fold(facts.former_launches, u64::saturating_add);
         (self.armed_unix_nanos, self.nanos) = (facts.armed_unix_nanos, facts.last_seen);
-        let is_gone = opened.live_process().is_none();
-        self.has_ended = is_gone && (opened.is_of_this_machine() || opened.state() == "ended");
+        self.has_ended = opened.live_process().is_none() && (opened.is_of_this_machine() || opened.state() == "ended");
         let communication = communication_of(opened);
         self.is_read = communication.is_ok();
         (self.collectives, self.communications) = self.keep(communication.map(Some)).unwrap_or_default();
@@ -182,8 +180,7 @@ impl Process {
         let mut counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
         let is_lost = |code: &str| !hazards.iter().any(|hazard| hazard.code.name() == code);
         if let Some((code, _)) = counted.find(|(code, count)| *count > 0 && is_lost(code)) {
-            let lost = format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name);
-            self.problems.push(lost);
+            self.problems.push(format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name));
         }
         let mut callers = opened.map(Opened::callers);
         let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller);
@@ -202,8 +199,7 @@ fn how_it_ended(
     if let Some(summary) = summary.filter(|summary| is_by_the_guard(summary) && !by_run) {
         return summary.ended.clone();
     }
-    let orderly = opened.is_some_and(|opened| opened.state() == "ended");
-    ends::words(end, orderly, || match (opened, summary) {
+    ends::words(end, opened.is_some_and(|opened| opened.state() == "ended"), || match (opened, summary) {
         (Some(opened), _) => opened.state_in_words(),
         // Without a recording, the current state is unknown.
         (None, Some(summary)) if summary.ended == "running" => RUNNING_THEN.to_owned(),
@@ -221,8 +217,7 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
     let ends = ends_of(&opened.recording, report.waited_in()).map_err(|error| Failure::at(&opened.path, error))?;
     let is_known = ends.iter().all(|end| !matches!(end.how, HowEnded::Unknown | HowEnded::AsksNoMore));
     if is_known && !ends.is_empty() && ends.len() == report.waited_in().count() {
-        let newest = ends.iter().filter_map(|end| end.at).max();
-        report.resolved = newest.or(Some(opened.recording.facts().last_seen));
+        report.resolved = ends.iter().filter_map(|end| end.at).max().or(Some(opened.recording.facts().last_seen));
         report.ends = ends;
     }
     Ok(())

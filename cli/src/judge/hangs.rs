@@ -31,8 +31,7 @@ pub(crate) fn passed(processes: &[Process]) -> Vec<HangSeen<'_>> {
 fn those(processes: &[Process], which: impl Fn(&Process, &Stood) -> bool) -> Vec<HangSeen<'_>> {
     let seen = |process| {
         let process: &Process = process;
-        let stood = process.stood.as_ref().filter(|stood| which(process, stood))?;
-        Some(HangSeen { process, report: stood.report() })
+        Some(HangSeen { process, report: process.stood.as_ref().filter(|stood| which(process, stood))?.report() })
     };
     processes.iter().filter_map(seen).collect()
 }

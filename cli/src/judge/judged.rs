@@ -76,8 +76,7 @@ impl Rules {
                 let matches = |number: &usize| self.suppressions[*number].matches(&seen.hazard, &process.program);
                 let matching: Vec<_> = (0..used.len()).filter(matches).collect();
                 matching.iter().for_each(|&number| used[number] = true);
-                let entry = merged.entry(seen.hazard.key()).or_default();
-                entry.add(process, &seen.hazard, seen.line.as_ref(), &matching);
+                merged.entry(seen.hazard.key()).or_default().add(process, &seen.hazard, seen.line.as_ref(), &matching);
             }
         }
         let absent = self.baseline.iter().flatten().filter(|key| !merged.contains_key(*key)).cloned().collect();

@@ -11,7 +11,7 @@ use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
 use crate::stacks::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code, Confidence, Culprit, Status, Verdict};
 use lazyguard_core::hazard::{FirstOccurrence, Hazard, StreamClass};
-use lazyguard_core::report::{HangReport, PreloadSummary};
+use lazyguard_core::report::{json, HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::ProcessFacts;
 use serde_json::json;
@@ -109,7 +109,7 @@ pub(crate) fn recording_of_a_call(call: &str, entered: u64, result: i32) -> Job 
 
 /// The report of a hang as the live process writes it.
 pub(crate) fn hang_json(job: &Job, folder: &Path) -> String {
-    hang_report(job, folder).json()
+    json(&hang_report(job, folder))
 }
 
 pub(crate) fn hang_report(job: &Job, folder: &Path) -> HangReport {
@@ -182,7 +182,7 @@ impl Told {
             scratch.file(&format!("{name}/hazards.json"), hazards_json(4242, "3", &hazards));
             if let Some(hang) = &hang {
                 let folder = scratch.path(&name).to_str().map(str::to_owned);
-                scratch.file(&format!("{name}/hang.json"), HangReport { folder, ..hang.clone() }.json());
+                scratch.file(&format!("{name}/hang.json"), json(&HangReport { folder, ..hang.clone() }));
             }
         }
         let (mut processes, unreadable) = collect::under(&scratch.path("root"));

@@ -33,8 +33,7 @@ pub(super) fn tell(core: &mut GpuCore, opened: &Opened) {
 
 fn in_words(entry: &Entry, callers: &Symbolizer) -> String {
     let record = &entry.record;
-    let frames = callers.frames(record.caller);
-    let from = frames.first().map(|frame| format!(", at {}", frame.short())).unwrap_or_default();
+    let from = callers.frames(record.caller).first().map(|frame| format!(", at {}", frame.short())).unwrap_or_default();
     let at = record.entered as f64 / 1e9;
     format!("{} wrote there last, after {at:.3} s{from}", record.entry_point.symbol())
 }

@@ -81,8 +81,7 @@ pub(crate) fn is_built_for_cuda(path: &Path) -> bool {
 pub(crate) fn section(path: &Path, name: &str) -> Option<Vec<u8>> {
     let cache = ReadCache::new(files::open(path).ok()?);
     let file = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
-    let section = file.section_by_name(name)?;
-    section.data().ok().map(<[u8]>::to_vec)
+    file.section_by_name(name)?.data().ok().map(<[u8]>::to_vec)
 }
 
 pub(crate) fn says(path: &Path, text: &str) -> bool {
@@ -114,8 +113,7 @@ impl Elf {
             Some(b"\x7fELF\x01") => return Err(Unreadable::Narrow),
             _ => return Err(Unreadable::NotElf(head)),
         }
-        let cache = ReadCache::new(file);
-        Self::parse(path, &cache).map_err(|error| Unreadable::Broken(error.to_string()))
+        Self::parse(path, &ReadCache::new(file)).map_err(|error| Unreadable::Broken(error.to_string()))
     }
 
     fn parse(path: &Path, cache: &ReadCache<File>) -> object::Result<Self> {
@@ -131,10 +129,7 @@ impl Elf {
             let strings = file.elf_section_table().strings(endian, cache, strings)?;
             for entry in entries {
                 let value = entry.d_val(endian);
-                let text = || {
-                    let at = u32::try_from(value).ok()?;
-                    Some(String::from_utf8_lossy(strings.get(at).ok()?).into_owned())
-                };
+                let text = || Some(String::from_utf8_lossy(strings.get(u32::try_from(value).ok()?).ok()?).into_owned());
                 match entry.d_tag(endian) {
                     elf::DT_NEEDED => found.needed.extend(text()),
                     elf::DT_SONAME => found.soname = text(),

@@ -31,8 +31,7 @@ pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
 
 /// The entries of a folder whose names are numbers, such as the processes in `/proc`.
 pub(crate) fn numbered<T: FromStr>(folder: impl AsRef<Path>) -> impl Iterator<Item = T> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+    fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {

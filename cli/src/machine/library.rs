@@ -48,8 +48,7 @@ fn of_command(command: &Path) -> PathBuf {
 /// The folders `lazyguard` among the Python packages of a prefix, those of the newest Python first.
 fn python_packages(prefix: &Path) -> Vec<PathBuf> {
     let minor = |folder: &PathBuf| {
-        let rest = folder.file_name()?.to_str()?.strip_prefix("python3")?;
-        Some(rest.trim_start_matches('.').parse::<u32>().unwrap_or(0))
+        Some(folder.file_name()?.to_str()?.strip_prefix("python3")?.trim_start_matches('.').parse::<u32>().unwrap_or(0))
     };
     let listed = ["lib", "lib64"].into_iter().filter_map(|lib| prefix.join(lib).read_dir().ok()).flatten();
     let mut pythons: Vec<_> =

@@ -93,8 +93,7 @@ impl Cards {
     /// The last sample of a card before a moment or, without one, the first after it.
     pub fn at(&self, card: u32, unix_ns: u64) -> Option<&Sample> {
         let mut of_it = self.samples.iter().filter(|sample| sample.card == card);
-        let before = of_it.clone().take_while(|sample| sample.unix_ns <= unix_ns).last();
-        before.or_else(|| of_it.next())
+        of_it.clone().take_while(|sample| sample.unix_ns <= unix_ns).last().or_else(|| of_it.next())
     }
 
     /// When a card's clock was first seen to be within a twentieth of what it was at a moment; nothing before `from`.

@@ -9,7 +9,7 @@ use crate::recordings::{ended_process, Job, SMALL};
 use lazyguard_core::api::result::error_name;
 use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::Summary;
+use lazyguard_core::report::{json, Summary};
 use lazyguard_core::trace::ProcessFacts;
 use serde_json::json;
 use std::path::Path;
@@ -167,7 +167,7 @@ fn a_hang_that_went_on_by_itself_is_none() {
     let folder = left.root().join("rank0-4242");
     let mut report = hang_report(&recording("0", true), &folder);
     report.resolved = Some(40 * SECOND);
-    let left = left.file("root/rank0-4242/hang.json", &report.json());
+    let left = left.file("root/rank0-4242/hang.json", &json(&report));
     let conclusion = left.conclude(End::Exited(0), &wanted("hang"));
     assert_eq!((conclusion.failed, conclusion.keep), (None, true));
 }
@@ -182,7 +182,7 @@ fn over(how: HowEnded, result: Option<i32>) -> Left {
     let error = result.and_then(error_name).map(str::to_owned);
     report.ends = vec![CallEnd { thread, call, entered, how, at: Some(40 * SECOND), result, error }];
     report.resolved = Some(40 * SECOND);
-    left.file("root/rank0-4242/hang.json", &report.json())
+    left.file("root/rank0-4242/hang.json", &json(&report))
 }
 
 #[test]
@@ -213,7 +213,7 @@ fn what_became_of_a_hang_is_taken_from_the_recording_where_the_report_does_not_k
         let blocked = report.waited_in().next().expect("a call that is waited in");
         // The same process, some time later: the call is over.
         let later = recording_of_a_call(blocked.call.symbol(), blocked.entered, result);
-        let left = left.file("root/rank0-4242/hang.json", &report.json());
+        let left = left.file("root/rank0-4242/hang.json", &json(&report));
         left.0.file("root/rank0-4242/trace.lgt", later.bytes(60 * SECOND));
         assert_eq!(left.fails(End::Exited(0), "hang"), fails, "{result}");
     }

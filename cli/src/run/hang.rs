@@ -22,8 +22,7 @@ const MOST_LOOKED_AT: usize = 16;
 
 /// When a process has answered the error: none of its calls is blocked, and it does not launch as before.
 pub(super) fn answered_at(folder: &Path) -> Option<u64> {
-    let hang = report_in(folder).filter(|hang| hang["acts"] == true && hang["gpu_dump"]["ignored"] != true)?;
-    hang["resolved"].as_u64()
+    report_in(folder).filter(|hang| hang["acts"] == true && hang["gpu_dump"]["ignored"] != true)?["resolved"].as_u64()
 }
 
 pub(super) fn waits_for_the_driver(folder: &Path) -> bool {
@@ -43,14 +42,14 @@ fn recording_in(folder: &Path) -> Option<LiveRecording<RecordingFile>> {
 pub(super) fn calls_of(folder: &Path) -> Option<u64> {
     let recording = recording_in(folder)?;
     let counts = |thread: &&ThreadSeen| !thread.name.starts_with(WATCHES_COLLECTIVES);
-    let threads: Vec<_> = recording.tables().threads().iter().filter(counts).collect();
+    let threads: Vec<_> = recording.tables.threads().iter().filter(counts).collect();
     let none_launches = threads.iter().all(|thread| thread.launches == 0);
     Some(threads.iter().filter(|thread| none_launches || thread.launches > 0).map(|thread| thread.calls).sum())
 }
 
 /// The folders of processes that may be ranks of a communicator: what keeps its recording in memory is not known.
 pub(super) fn with_communicators(places: &[PathBuf]) -> Vec<PathBuf> {
-    let is_rank = |folder: &PathBuf| recording_in(folder).is_none_or(|one| !one.tables().communicators().is_empty());
+    let is_rank = |folder: &PathBuf| recording_in(folder).is_none_or(|one| !one.tables.communicators().is_empty());
     folders_of_processes(places).into_iter().filter(is_rank).collect()
 }
 

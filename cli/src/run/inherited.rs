@@ -25,8 +25,7 @@ static AT_START: OnceLock<(Signals, [bool; 3])> = OnceLock::new();
 #[allow(unsafe_code)]
 #[ctor::ctor(unsafe)]
 fn at_the_start() {
-    let closed = [0, 1, 2].map(|stream| system::descriptor_flags(stream).is_none());
-    let _ = AT_START.set((Signals::now(), closed));
+    let _ = AT_START.set((Signals::now(), [0, 1, 2].map(|stream| system::descriptor_flags(stream).is_none())));
 }
 
 pub(crate) fn signals() -> Signals {

@@ -247,12 +247,11 @@ impl clap::Args for Options {
             .num_args(1..)
             .trailing_var_arg(true)
             .required(true);
-        let hidden = [ATTEMPT, EXPLORED].map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(any()));
         command
             .args(all_options())
-            .args(hidden)
+            .args([ATTEMPT, EXPLORED].map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(any())))
             .arg(program)
-            .after_long_help(more_help())
+            .after_long_help(format!("{DURATIONS}\n\n{}\n{FILES_AND_EXAMPLES}", exit_codes()))
             .after_help("`--help` has all options, the exit codes, the files and examples.")
     }
 
@@ -266,10 +265,7 @@ pub(crate) const EXPLORED: &str = "--explored";
 
 const PROGRAM: &str = "PROGRAM";
 
-fn more_help() -> String {
-    let durations = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.";
-    format!("{durations}\n\n{}\n{FILES_AND_EXAMPLES}", exit_codes())
-}
+const DURATIONS: &str = "Durations are a number and ns, us, ms, s, m or h; without a unit it is seconds. An empty value is as good as none.";
 
 pub(crate) fn exit_codes() -> String {
     let code = |(code, meaning): &(&str, &str)| format!("\n  {code:<8} {meaning}");

@@ -78,9 +78,8 @@ impl OtherUsers {
         if !fs::symlink_metadata(&from)?.is_dir() {
             return Ok(());
         }
-        let free = |to: &PathBuf| fs::symlink_metadata(to).is_err();
         let names = std::iter::once(name.to_owned()).chain((2..100).map(|n| format!("{name}.{n}")));
-        let to = names.map(|name| root.join(name)).find(free);
+        let to = names.map(|name| root.join(name)).find(|to: &PathBuf| fs::symlink_metadata(to).is_err());
         let to = to.ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))?;
         if !lives(&from) && fs::rename(&from, &to).is_ok() {
             // It may have become a link since the check.

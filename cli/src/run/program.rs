@@ -21,8 +21,7 @@ pub(super) fn preload(library: &Path, others: Option<OsString>) -> OsString {
         path.file_name() == Some(OsStr::new(LIBRARY)) || path.canonicalize().is_ok_and(|path| path == library)
     };
     let others = others.unwrap_or_default();
-    let entries = others.as_bytes().split(|&b| b == b':' || b == b' ');
-    let kept = entries.filter(|entry| !entry.is_empty() && !is_own(entry));
+    let kept = others.as_bytes().split(|&b| b == b':' || b == b' ').filter(|entry| !entry.is_empty() && !is_own(entry));
     let joined: Vec<_> = std::iter::once(library.as_os_str().as_bytes()).chain(kept).collect();
     OsStr::from_bytes(&joined.join(&b':')).to_owned()
 }
@@ -126,8 +125,7 @@ pub(super) fn cannot_load(path: &Path, program: &Result<Elf, Unreadable>) -> Opt
 }
 
 pub(super) fn uses_cuda(name: &OsStr) -> Option<String> {
-    let path = resolve(name).filter(|path| is_built_for_cuda(path))?;
-    Some(format!("{} is built for CUDA", path.display()))
+    Some(format!("{} is built for CUDA", resolve(name).filter(|path| is_built_for_cuda(path))?.display()))
 }
 
 #[cfg(test)]

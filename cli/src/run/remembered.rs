@@ -25,8 +25,7 @@ impl Identity {
         let status = crate::machine::files::read_text(format!("/proc/{process}/status")).unwrap_or_default();
         // The last of its ids, one for each namespace that it is in.
         let own = numbers(&status, "NSpid:").last().copied();
-        let start_ticks = Stat::of(number).map(|stat| stat.started);
-        Self { process: own.unwrap_or(number.unsigned_abs()), start_ticks }
+        Self { process: own.unwrap_or(number.unsigned_abs()), start_ticks: Stat::of(number).map(|stat| stat.started) }
     }
 
     pub fn process(self) -> u32 {

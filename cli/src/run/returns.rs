@@ -63,6 +63,5 @@ pub(super) fn first_late(
         // A new report says how the request ended; the time begins anew with it.
         now >= known.until + gpu_dump_wait || now >= known.until && !hang::waits_for_the_driver(&known.folder)
     };
-    let late = failing.iter().filter(is_late).find(|known| !known.answers());
-    late.map(|known| known.folder.clone())
+    failing.iter().filter(is_late).find(|known| !known.answers()).map(|known| known.folder.clone())
 }

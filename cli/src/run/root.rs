@@ -249,8 +249,7 @@ impl Root {
         };
         let recorded = |folder: PathBuf| {
             let recording = folder.join(RECORDING);
-            let since = fs::metadata(&recording).and_then(|about| about.modified()).ok()?;
-            Some((since, recording, folder))
+            Some((fs::metadata(&recording).and_then(|about| about.modified()).ok()?, recording, folder))
         };
         let mut all: Vec<_> = folders(&self.path).into_iter().filter_map(recorded).collect();
         all.sort_by_key(|(since, _, _)| std::cmp::Reverse(*since));
@@ -334,15 +333,12 @@ pub(super) fn process_with(folder: &Path) -> Option<u32> {
 
 /// Whether a process of the run is alive, and so still writes into the folder.
 fn has_living(root: &Path) -> bool {
+    // Opening the mark never waits, whatever kind of file has its name.
+    let is_supervised = |folder: &Path| files::open_in(folder, MARK).is_ok_and(|mark| Locked::new(mark).is_err());
     folders(root).iter().any(|folder| {
         // Processes of a nested run may outlive it.
         process_with(folder).is_some_and(exists) || is_run(folder) && (is_supervised(folder) || has_living(folder))
     })
-}
-
-/// Whether the `lazyguard run` of a folder still runs. Opening the mark never waits, whatever kind of file has its name.
-fn is_supervised(folder: &Path) -> bool {
-    files::open_in(folder, MARK).is_ok_and(|mark| Locked::new(mark).is_err())
 }
 
 /// The file, locked for as long as this process holds it; `None` where the file system has no locks.

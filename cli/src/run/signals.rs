@@ -51,8 +51,7 @@ impl Caught {
 
     /// The program is about to be started. No signal that has come so far has reached it, not even the terminal's.
     pub fn program_starts(&mut self) {
-        let come = self.wait(Some(Duration::ZERO));
-        self.early.extend(come);
+        self.early.extend(self.wait(Some(Duration::ZERO)));
     }
 
     pub fn early(&mut self) -> Vec<Heard> {

@@ -115,8 +115,7 @@ impl Unseen {
 }
 
 fn in_words(process: Pid) -> String {
-    let name = files::read_text(format!("/proc/{process}/comm")).unwrap_or_default();
-    format!("process {process} ({})", name.trim_end())
+    format!("process {process} ({})", files::read_text(format!("/proc/{process}/comm")).unwrap_or_default().trim_end())
 }
 
 fn is_given(process: Pid, root: &str) -> bool {
@@ -133,8 +132,7 @@ fn records_elsewhere(process: Pid, root: &str) -> bool {
 }
 
 fn environment_has(process: Pid, is_it: impl Fn(&[u8]) -> bool) -> bool {
-    let environment = files::read(format!("/proc/{process}/environ")).unwrap_or_default();
-    environment.split(|&b| b == 0).any(is_it)
+    files::read(format!("/proc/{process}/environ")).unwrap_or_default().split(|&b| b == 0).any(is_it)
 }
 
 fn is_armed(process: Pid) -> bool {

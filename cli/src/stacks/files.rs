@@ -34,8 +34,7 @@ pub(super) struct CodeFile {
 
 impl CodeFile {
     pub fn of(module: &Module) -> Rc<Self> {
-        let dumped = module.build_id.is_empty().then_some(module.dumped);
-        let key = (module.path.clone(), module.build_id.clone(), dumped);
+        let key = (module.path.clone(), module.build_id.clone(), module.build_id.is_empty().then_some(module.dumped));
         let unread = |why| Self { first: 0, tables: Err(why), names: None };
         let open = || Self::read(Path::new(undeleted(&module.path)), module).unwrap_or_else(unread);
         FILES.with_borrow_mut(|files| files.entry(key).or_insert_with(|| Rc::new(open())).clone())

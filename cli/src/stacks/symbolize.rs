@@ -83,8 +83,7 @@ impl Symbolizer {
     fn place(&self, address: u64) -> Option<(&Range, Option<Rc<Loader>>)> {
         let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
         let before = range.written_before;
-        let file = loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)));
-        Some((range, file))
+        Some((range, loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)))))
     }
 
     /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
@@ -104,8 +103,7 @@ impl Symbolizer {
         for (address, before) in both {
             let frames = self.frames(address.wrapping_add(before));
             // A call in an inlined function of the runtime, or of nvcc's, counts as the program's.
-            let own = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first());
-            let Some(own) = own else { continue };
+            let Some(own) = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first()) else { continue };
             let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };
             match hang.places.iter_mut().find(|known| known.address == address) {
                 Some(known) if place.function.is_some() || known.module.is_empty() => *known = place,

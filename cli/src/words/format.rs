@@ -45,8 +45,7 @@ pub(crate) fn first_of(
     more: impl FnOnce(u64) -> String,
 ) -> String {
     let rest = all.len().saturating_sub(most) as u64;
-    let more = (rest > 0).then(|| more(rest));
-    all.take(most).chain(more).collect::<Vec<_>>().join(between)
+    all.take(most).chain((rest > 0).then(|| more(rest))).collect::<Vec<_>>().join(between)
 }
 
 /// A moment on the wall, from nanoseconds since 1970.

@@ -5,8 +5,7 @@ pub(crate) const PAGES: &str = include_str!("../../../docs/HAZARDS.md");
 /// The paragraph of a page on what happened, in one line of plain text; `None` where there is none.
 pub(crate) fn what_happened(code: &str) -> Option<String> {
     let (_, rest) = page(code)?.split_once("**What happened.**")?;
-    let paragraph = rest.split("\n\n").next()?;
-    Some(unmarked(&paragraph.split_whitespace().collect::<Vec<_>>().join(" ")))
+    Some(unmarked(&rest.split("\n\n").next()?.split_whitespace().collect::<Vec<_>>().join(" ")))
 }
 
 pub(crate) fn page(code: &str) -> Option<&'static str> {

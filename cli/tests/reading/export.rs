@@ -3,7 +3,7 @@
 use super::common::{facts, launch, Job};
 use super::{lazyguard, said, Folder};
 use lazyguard_core::diagnose::snapshot_at;
-use lazyguard_core::report::{HangReport, PreloadSummary};
+use lazyguard_core::report::{json, HangReport, PreloadSummary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::Record;
 use std::fs;
@@ -61,7 +61,7 @@ fn a_reported_hang_stands_in_the_timeline_with_the_verdict_of_this_build() {
         hang.verdicts[0].title = "as another build has it".to_owned();
         hang
     };
-    fs::write(folder.of("hang.json"), report(200_000_000).json()).unwrap();
+    fs::write(folder.of("hang.json"), json(&report(200_000_000))).unwrap();
     let bytes = exported(&folder);
     for (text, times) in [("as another build has it", 0), ("LG299: ", 1), ("hang.json", 1), ("over since", 0)] {
         assert_eq!(count(&bytes, text), times, "{text}");
@@ -69,7 +69,7 @@ fn a_reported_hang_stands_in_the_timeline_with_the_verdict_of_this_build() {
     // Another call of the thread is in progress now, so that one has returned.
     let mut over = report(200_000_000);
     over.snapshot.blocked[0].entered = 1_500_000;
-    fs::write(folder.of("hang.json"), over.json()).unwrap();
+    fs::write(folder.of("hang.json"), json(&over)).unwrap();
     let bytes = exported(&folder);
     for (text, times) in [("as another build has it", 0), ("LG299: ", 1), ("hang.json", 1), ("over since", 1)] {
         assert_eq!(count(&bytes, text), times, "{text}");

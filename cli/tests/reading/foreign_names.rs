@@ -4,7 +4,7 @@ use super::common::{ended_process, facts, hazard, launch, wait, Job, SMALL};
 use super::{lazyguard, texts, Folder};
 use lazyguard_core::diagnose::snapshot_at;
 use lazyguard_core::preload::Nudge;
-use lazyguard_core::report::{HangReport, NudgeAnswer, PreloadSummary, Summary};
+use lazyguard_core::report::{json, HangReport, NudgeAnswer, PreloadSummary, Summary};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, ProcessFacts, Record};
 use serde_json::{json, Value};
@@ -57,13 +57,13 @@ fn hostile(folder: &Folder) {
             lost: vec![(FORGED.to_owned(), 1)],
             ..Summary::default()
         };
-        std::fs::write(path.join("run.json"), summary.json()).unwrap();
+        std::fs::write(path.join("run.json"), json(&summary)).unwrap();
         if hangs {
             let recording = Recording::open(job.bytes(60_000 * MS)).unwrap();
             let snapshot = snapshot_at(&recording, 60_000 * MS, 1_000 * MS, 0).unwrap();
             let mut hang = HangReport::new(4242, AT_THE_START, Some(FORGED), snapshot, PreloadSummary::default());
             hang.python = Some(format!("Thread 1\n{FORGED}"));
-            std::fs::write(path.join("hang.json"), hang.json()).unwrap();
+            std::fs::write(path.join("hang.json"), json(&hang)).unwrap();
         }
     }
 }

@@ -83,7 +83,7 @@ const SHARED_BY: usize = 3;
 const EVERYWHERE: &str = "schema";
 
 /// Types that are written as one value, and what it is.
-const VALUES: [(&str, &str); 20] = [
+const VALUES: [(&str, &str); 21] = [
     ("u8", "number"),
     ("u16", "number"),
     ("u32", "number"),
@@ -98,6 +98,7 @@ const VALUES: [(&str, &str); 20] = [
     ("Path", "text"),
     ("PathBuf", "text"),
     ("Address", "text"),
+    ("ThreadState", "text"),
     ("Call", "text"),
     ("Code", "[code](HAZARDS.md)"),
     ("Box", ""),

@@ -219,7 +219,7 @@ fn a_live_report_comes_first_and_the_recording_says_whether_it_lasted() {
     let job = Job::new();
     hanging(&job);
     let hang = live_report(&job, &folder);
-    std::fs::write(folder.of("hang.json"), hang.json()).unwrap();
+    std::fs::write(folder.of("hang.json"), lazyguard_core::report::json(&hang)).unwrap();
     job.save(&folder.0, 60 * SECOND);
     expect_in_order(
         &said(&["report", folder.path()]),

@@ -31,9 +31,8 @@ pub struct Anonymised {
 /// Copies a recording; of each lane at most the last `most` records.
 pub fn anonymise<S: Source>(recording: &Recording<S>, most: usize, names: &mut Pseudonyms) -> io::Result<Anonymised> {
     let kept = Kept::of(recording, most)?;
-    let bytes = written::written(recording, &kept, names);
     Ok(Anonymised {
-        bytes,
+        bytes: written::written(recording, &kept, names),
         records: kept.entries.len() as u64,
         older: kept.older.iter().sum(),
         unknown: recording.unknown_records().saturating_add(recording.strings().unknown),

@@ -30,9 +30,7 @@ pub(super) fn written<S: Source>(recording: &Recording<S>, kept: &Kept, pseudony
         segments: [0; LANES],
         records: RECORDS,
     };
-    for group in groups(kept) {
-        shape.segments[group[0].lane as usize] += group.len().div_ceil(RECORDS);
-    }
+    groups(kept).for_each(|group| shape.segments[group[0].lane as usize] += group.len().div_ceil(RECORDS));
     let words = zeros(shape.words());
     let Some(recorder) = Recorder::new(&words, shape, &facts) else { return Vec::new() };
     copy(&words[shape.texts_at()..], &texts.words);
@@ -44,8 +42,7 @@ pub(super) fn written<S: Source>(recording: &Recording<S>, kept: &Kept, pseudony
     for seen in contexts() {
         recorder.context_entry(seen.number as usize - 1).into_iter().for_each(|entry| context_entry(entry, seen));
     }
-    let used = recording.streams().iter().filter(|seen| kept.streams.contains(&seen.number));
-    for (index, seen) in used.enumerate() {
+    for (index, seen) in recording.streams().iter().filter(|seen| kept.streams.contains(&seen.number)).enumerate() {
         recorder.stream_entry(index).into_iter().for_each(|entry| stream_entry(entry, seen));
     }
     for seen in recording.communicators() {

@@ -82,11 +82,7 @@ pub struct OperationSeen {
     /// Whether all blocks must be resident at once, as in a cooperative launch.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub at_once: bool,
-<<<<<<< HEAD
     /// A launch's number among those of its function on this stream, if all were recorded.
-=======
-    /// Which launch of its function on this stream, if all were recorded.
->>>>>>> h-silence
     pub launches: Option<Launches>,
     /// The launched graph's content.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -106,7 +106,7 @@ impl<'a> Decision<'a> {
     }
 
     /// Whether only a thread that waits for this stream's host function can still store the value: no other process has the memory, each thread
-    /// waits for another, and nothing else is in flight. What a signal's handler or another device stores is not seen.
+    /// waits for another, and nothing else is in flight. The guard does not see a store of a signal's handler or of another device.
     fn waits_for_itself(&self, stream: &BusyStream, path: &Path<'a>) -> bool {
         let (all, End::Unwritten(wait, _)) = (self.snapshot, &path.end) else { return false };
         let nothing_runs = || {

@@ -89,7 +89,7 @@ pub(super) fn wait_seen(
 ) -> WaitSeen {
     let all = || writes.iter().filter(|(w, _)| w.stores_for(wait) != Stores::Nothing);
     let to_address = || all().map(|(write, _)| write);
-    // A write behind the wait on the wait's own stream is never completed. Of the completed ones the memory has the newest.
+    // A write behind the wait on the wait's own stream is never completed. The memory has the newest of the completed ones.
     let behind_itself = |w: &ValueWrite| w.stream == stream.number && w.at > wait.at;
     let completed = to_address().filter(|w| !behind_itself(w) && !outstanding(w));
     let newest = completed.map(|w| w.at).max();

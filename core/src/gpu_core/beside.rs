@@ -51,8 +51,7 @@ impl GpuCore {
         let named = names(operation);
         let mut found = self.resident().filter(|(_, kernel)| kernel.is_named(&named));
         found.find_map(|(_, kernel)| {
-            let wait = kernel.stuck()?;
-            Some(format!("{}: {}", kernel.name, wait.sentence(kernel.blocks_resident)))
+            Some(format!("{}: {}", kernel.name, kernel.stuck()?.sentence(kernel.blocks_resident)))
         })
     }
 
@@ -112,7 +111,6 @@ fn is_unexplained(code: Code) -> bool {
     matches!(code, Code::LG206 | Code::LG299)
 }
 
-/// The kernels of an operation, as the device has them.
 fn names(operation: &OperationSeen) -> Vec<&str> {
     match (&operation.function, &operation.graph) {
         (Some(function), _) => vec![function],

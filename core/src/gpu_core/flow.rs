@@ -187,7 +187,6 @@ impl Flow {
         found
     }
 
-    /// The value that the instruction at `at` writes.
     fn result(&self, at: usize, search: &mut Search) -> Place {
         let word = self.words[at];
         let mut own = |register| self.value(Register::Own(register), at, search);

@@ -50,7 +50,6 @@ struct Kernel {
     last_block: u64,
 }
 
-/// The block that is being read.
 struct Block {
     kernel: usize,
     index: [u32; 3],

@@ -49,8 +49,7 @@ impl<'a> Image<'a> {
         image.table = named(b".debug_line").unwrap_or_default();
         image.names = named(b".debug_str").unwrap_or_default();
         if let Ok(symbols) = sections.symbols(ENDIAN, data, object::elf::SHT_SYMTAB) {
-            let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC);
-            let functions = functions.filter_map(|symbol| {
+            let functions = symbols.iter().filter(|symbol| symbol.st_type() == STT_FUNC).filter_map(|symbol| {
                 let section = sections.section(object::SectionIndex(usize::from(symbol.st_shndx(ENDIAN).0))).ok()?;
                 let (start, length) = (section.sh_addr(ENDIAN), section.sh_size(ENDIAN));
                 // A function that was not loaded has no address.
@@ -86,11 +85,9 @@ impl<'a> Image<'a> {
 
 impl Function<'_> {
     fn bytes_at(&self, address: u64) -> Option<[u8; 16]> {
-        let at = usize::try_from(address.checked_sub(self.address)?).ok()?;
-        self.code.get(at..)?.get(..16)?.try_into().ok()
+        self.code.get(usize::try_from(address.checked_sub(self.address)?).ok()?..)?.get(..16)?.try_into().ok()
     }
 
-    /// Its instructions.
     pub fn words(&self) -> impl Iterator<Item = Word> + '_ {
         let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
         code.chunks_exact(sass::BYTES as usize)
@@ -120,8 +117,7 @@ impl Function<'_> {
 
     pub fn loop_start(&self, address: u64, major: u32) -> Option<u64> {
         let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
-        let start = sass::loop_start(code, address.checked_sub(self.address)?, major, MOST_OF_A_LOOP)?;
-        self.address.checked_add(start)
+        self.address.checked_add(sass::loop_start(code, address.checked_sub(self.address)?, major, MOST_OF_A_LOOP)?)
     }
 
     /// Its name without those of the functions that it was made for: `$_Z3topv$_Z5innerv` is `_Z5innerv`.

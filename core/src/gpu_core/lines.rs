@@ -133,8 +133,7 @@ fn resolve(
 ) {
     for &address in addresses {
         // Addresses do not fall within a sequence. The last of several rows at one address is the instruction's.
-        let behind = rows.partition_point(|row| row.address <= address);
-        let mut next = behind.checked_sub(1);
+        let mut next = rows.partition_point(|row| row.address <= address).checked_sub(1);
         let mut lines = Lines::new();
         while let Some((at, row)) = next.and_then(|at| rows.get(at).map(|row| (at, row))) {
             lines.push(Line {

@@ -11,7 +11,6 @@
 //!
 //! Must not: be asked about other architectures.
 
-/// The state of an mbarrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Mbarrier {
     /// The parity of the phase that goes on.

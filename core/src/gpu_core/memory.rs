@@ -9,12 +9,10 @@ use object::ReadRef;
 impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn bytes<const COUNT: usize>(&self, table: Table, of: Entry, offset: u64) -> Option<[u8; COUNT]> {
         let section = self.sections.get(self.belonging(table, of.table, of.row as usize)? as usize)?;
-        let size = section.sh_size.get(ENDIAN);
-        if offset.checked_add(COUNT as u64)? > size {
+        if offset.checked_add(COUNT as u64)? > section.sh_size.get(ENDIAN) {
             return None;
         }
-        let at = section.sh_offset.get(ENDIAN).checked_add(offset)?;
-        self.data.read_bytes_at(at, COUNT as u64).ok()?.try_into().ok()
+        self.data.read_bytes_at(section.sh_offset.get(ENDIAN).checked_add(offset)?, COUNT as u64).ok()?.try_into().ok()
     }
 }
 

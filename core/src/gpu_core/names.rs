@@ -5,8 +5,7 @@
 const MOST: usize = 1 << 16;
 
 pub(super) fn name_at(names: &[u8], at: u64) -> Option<String> {
-    let rest = names.get(usize::try_from(at).ok()?..)?;
-    let name = rest.split(|&byte| byte == 0).next().unwrap_or_default();
+    let name = names.get(usize::try_from(at).ok()?..)?.split(|&byte| byte == 0).next().unwrap_or_default();
     (!name.is_empty()).then(|| text(name))
 }
 

@@ -15,7 +15,6 @@ const FIRST_BARRIER: u32 = 0x400;
 const WORD: u32 = 8;
 const MOST_LINES: usize = 8;
 
-/// Fills in the wait's arrivals and parties.
 pub(super) fn find(
     finder: &mut Finder<'_, '_, '_>,
     kernel: usize,

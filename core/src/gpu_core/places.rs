@@ -11,7 +11,6 @@ const MOST_ADDRESSES: usize = 16;
 pub(super) struct Places {
     /// Each with the number of its kernel.
     all: Vec<(usize, GpuPlace)>,
-    /// The place of each point.
     of_point: Vec<usize>,
 }
 

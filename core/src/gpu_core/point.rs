@@ -27,7 +27,6 @@ pub(super) struct Point {
 /// A warp's point, the number of its threads there, and of those that the warp executes.
 pub(super) type AtPoint = (usize, u32, u32);
 
-/// The activity at a point, and its barrier or loop.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Standing {
     pub doing: Doing,

@@ -66,8 +66,7 @@ pub(super) fn is_held(bytes: [u8; 16]) -> bool {
 /// at or behind it branches. Looks at the next `most` instructions.
 pub(super) fn loop_start(code: &[u8], offset: u64, major: u32, most: usize) -> Option<u64> {
     let from = usize::try_from(offset - offset % BYTES).ok()?;
-    let instructions = code.get(from..)?.chunks_exact(BYTES as usize).take(most);
-    let starts = instructions.enumerate().filter_map(|(at, bytes)| {
+    let starts = code.get(from..)?.chunks_exact(BYTES as usize).take(most).enumerate().filter_map(|(at, bytes)| {
         let Instruction::Branch(distance) = decode(bytes.try_into().ok()?, major) else { return None };
         let next = from as i64 + (at as i64 + 1) * BYTES as i64;
         let target = next.checked_add(distance)?;

@@ -86,8 +86,7 @@ fn check(flow: &Flow, at: usize) -> Option<Site> {
         }
     }
     let around = flow.innermost_loop(at, MOST_OF_A_CHECK)?;
-    let is_work = |at: usize| words[at].is_work() && site_of_check(flow, at).is_none();
-    if around.clone().any(is_work) {
+    if around.clone().any(|at: usize| words[at].is_work() && site_of_check(flow, at).is_none()) {
         return None;
     }
     around.rev().find_map(|at| site_of_check(flow, at))
@@ -121,8 +120,7 @@ fn source(flow: &Flow, load: Load, at: usize, around: &RangeInclusive<usize>) ->
     if load.shared || load.register == RZ {
         return low;
     }
-    let high = origin(flow, Register::Own(load.register.saturating_add(1)), at, around, DEEPEST);
-    match (low, high) {
+    match (low, origin(flow, Register::Own(load.register.saturating_add(1)), at, around, DEEPEST)) {
         (Source::Moves, _) | (_, Source::Moves) => Source::Moves,
         (Source::In(Register::Own(one)), Source::In(Register::Own(other))) if other.checked_sub(1) == Some(one) => low,
         (Source::In(Register::Uniform(one)), Source::In(Register::Uniform(other)))

@@ -41,7 +41,6 @@ pub(super) struct Block<'w> {
     pub reads: HashMap<u32, Read>,
 }
 
-/// An address, and what was there.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Read {
     pub address: Option<u64>,
@@ -179,8 +178,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
                 let parity = own(phase, lane, memory)? >> 31;
                 let state = Mbarrier::of(memory.shared(block.entry, offset)?)?;
                 let wait = Wait::Mbarrier { offset, parity, state };
-                let read = Read { address: Some(offset.into()), value: None };
-                state.holds(parity).then_some((wait, at, read))
+                state.holds(parity).then_some((wait, at, Read { address: Some(offset.into()), value: None }))
             }
             Site::Spin { load, source, has_value, at } => {
                 let low = own(load.into, lane, memory).filter(|_| has_value);
@@ -210,8 +208,7 @@ fn of_warp(register: u8, warp: Entry, memory: &mut dyn Memory) -> Option<u32> {
 }
 
 fn shared_address(at: SharedAddress, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
-    let register = own(at.register, lane, memory)?;
-    Some(register.wrapping_add(of_warp(at.uniform, warp, memory)?).wrapping_add(at.offset))
+    Some(own(at.register, lane, memory)?.wrapping_add(of_warp(at.uniform, warp, memory)?).wrapping_add(at.offset))
 }
 
 /// The address that a loop reads, where its registers have it.
@@ -227,8 +224,7 @@ fn read_address(load: Load, source: Source, warp: Entry, lane: Entry, memory: &m
         let added = of_warp(load.uniform, warp, memory)?;
         return Some(u64::from(low.wrapping_add(added).wrapping_add(load.offset as u32) & IN_BLOCK));
     }
-    let high = half(1)?;
-    Some((u64::from(high) << 32 | u64::from(low)).wrapping_add_signed(load.offset))
+    Some((u64::from(half(1)?) << 32 | u64::from(low)).wrapping_add_signed(load.offset))
 }
 
 /// A barrier at which enough threads are lets them go: such warps run.

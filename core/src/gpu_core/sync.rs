@@ -10,7 +10,6 @@ pub(super) const URZ: u8 = 63;
 /// The compute capability whose waits are known.
 pub(super) const KNOWN_MAJOR: u32 = 9;
 
-/// An instruction's 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub u128);
 
@@ -29,7 +28,6 @@ pub(super) enum Operand {
     Bits { register: u8, shift: u32, mask: u32 },
 }
 
-/// A read in a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Load {
     /// Whether it reads shared memory; else it reads any memory, and the address has 64 bits.
@@ -156,8 +154,7 @@ impl Word {
             _ => return Sync::Other,
         };
         // An address in shared memory may add a uniform register, in the bits that hold the descriptor of other memory.
-        let has_uniform = operation == 0x184 && self.bits(91, 1) != 0;
-        let uniform = if has_uniform { self.bits(32, 6) as u8 } else { URZ };
+        let uniform = if operation == 0x184 && self.bits(91, 1) != 0 { self.bits(32, 6) as u8 } else { URZ };
         let offset = i64::from((self.bits(40, 24) << 8).cast_signed() >> 8);
         let load = Load { shared, register: self.first(), uniform, offset, into: self.into(), bytes };
         if load.into == RZ {

@@ -77,8 +77,7 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
         format!("is cut short, or still being written: it has {bytes} bytes, and would need {needed} at least")
     };
     let start = header.e_shoff.get(ENDIAN);
-    let count = header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?;
-    let count = u64::from(count);
+    let count = u64::from(header.shnum(ENDIAN, data).map_err(|_| cut_short(start.saturating_add(64)))?);
     if count > MOST_SECTIONS {
         return refused(format!("is damaged: it claims to have {count} sections"));
     }
@@ -87,12 +86,11 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
         return Err(cut_short(end.max(start).max(bytes.saturating_add(1))));
     }
     let sections = header.section_headers(ENDIAN, data).map_err(|_| cut_short(end))?;
-    let strings = strings(header, sections, data);
     let mut reader = Reader {
         data,
         sections,
         index: HashMap::default(),
-        strings,
+        strings: strings(header, sections, data),
         bytes_left: MOST_BYTES,
         lanes_left: MOST_LANES,
         missing: 0,
@@ -178,8 +176,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
                 "has entries of {size} bytes about {of}; the first version of the format has {least}"
             ));
         }
-        let size = usize::try_from(size).unwrap_or(usize::MAX).max(1);
-        Ok(content.chunks_exact(size).map(Row))
+        Ok(content.chunks_exact(usize::try_from(size).unwrap_or(usize::MAX).max(1)).map(Row))
     }
 
     /// The table of this kind that belongs to an entry of another.
@@ -196,8 +193,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     }
 
     fn string(&self, at: u64) -> String {
-        let found = u32::try_from(at).ok().and_then(|at| self.strings.get(at).ok());
-        found.map(text).unwrap_or_default()
+        u32::try_from(at).ok().and_then(|at| self.strings.get(at).ok()).map(text).unwrap_or_default()
     }
 
     fn core(mut self) -> Read<GpuCore> {
@@ -217,8 +213,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         }
         let entries: Vec<_> = self.entries(DEVICES, devices)?.take(MOST_DEVICES).collect();
         for (index, entry) in entries.into_iter().enumerate() {
-            let device = self.device(entry, devices, index)?;
-            core.devices.push(device);
+            core.devices.push(self.device(entry, devices, index)?);
         }
         let mut note = |count: u64, what: &str| {
             if count > 0 {
@@ -242,8 +237,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             warps_most: u64::from(multiprocessors) * u64::from(warps),
             ..GpuDevice::default()
         };
-        let major = entry.u32(56);
-        let mut fold = Fold::new(major);
+        let mut fold = Fold::new(entry.u32(56));
         for entry in self.entries_of(GRIDS, devices, index, MOST_GRIDS)?.1 {
             let (kernel, entry_point, module) = kernel(entry);
             fold.add_grid(kernel, entry_point, module);
@@ -327,8 +321,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         let (mut own, others): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|image| wanted.contains(&image.module));
         let mut images = Vec::new();
         for image in own.drain(..) {
-            let content = self.content(image.section);
-            images.push((image.module, Image::new(content)));
+            images.push((image.module, Image::new(self.content(image.section))));
         }
         let mut others = others.into_iter();
         for _ in 0..MOST_IMAGES {
@@ -336,8 +329,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
                 break;
             }
             let Some(image) = others.next() else { break };
-            let content = self.content(image.section);
-            images.push((image.module, Image::new(content)));
+            images.push((image.module, Image::new(self.content(image.section))));
         }
         let knows = fold.knows_waits() && self.has_registers();
         let memory: Option<&mut dyn Memory> = if knows { Some(self) } else { None };

@@ -139,8 +139,7 @@ impl GpuWait {
             WaitFor::Cluster => String::new(),
             WaitFor::SharedMemory | WaitFor::Memory => {
                 let read = self.value.map_or_else(String::new, |value| format!(", where it read {}", small(value)));
-                let written = self.written.as_ref().map_or_else(String::new, |written| format!("; {written}"));
-                read + &written
+                read + &self.written.as_ref().map_or_else(String::new, |written| format!("; {written}"))
             }
         }
     }
@@ -162,7 +161,6 @@ impl GpuWait {
         format!("{} {verb} missing{early}", parts.join(" and "))
     }
 
-    /// Names the warps that would end the wait.
     fn who(&self) -> String {
         let mut parties: Vec<_> = self.parties.iter().collect();
         parties.sort_by_key(|party| (party.leads_to_arrival != Some(true), party.wait));

@@ -18,7 +18,6 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_WAITS: usize = 256;
 
 impl Finder<'_, '_, '_> {
-    /// The waits of each kernel.
     pub fn waits(mut self, warps: &Warps, memory: &mut dyn Memory) -> Vec<Vec<GpuWait>> {
         let mut of_kernels = vec![Vec::new(); self.kernels.len()];
         if warps.incomplete {
@@ -45,8 +44,7 @@ impl Finder<'_, '_, '_> {
         // Equal clusters are one, with the number of them.
         let mut equal: BTreeMap<Vec<&States>, (u64, &[Block<'_>])> = BTreeMap::new();
         for blocks in clusters.iter().filter(|blocks| !(runs(blocks) || any_runs && spins(blocks))) {
-            let key = blocks.iter().map(|block| &block.states).collect();
-            equal.entry(key).or_insert((0, blocks)).0 += 1;
+            equal.entry(blocks.iter().map(|block| &block.states).collect()).or_insert((0, blocks)).0 += 1;
         }
         let mut waits: Vec<GpuWait> = Vec::new();
         for (count, blocks) in equal.into_values() {

@@ -83,7 +83,6 @@ impl Aggregator {
         *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += more;
     }
 
-    /// Takes in a record, as it was recorded.
     pub fn see<S: Source>(&mut self, recording: &Recording<S>, entry: &Entry) {
         let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
         let texts = recording.strings();
@@ -91,7 +90,6 @@ impl Aggregator {
         self.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
     }
 
-    /// The hazards of all records that [`Aggregator::see`] was shown.
     pub fn hazards_of<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
         let lane = recording.lanes()[Lane::RareEvents as usize];
         self.hazards(lane.overwritten > 0 || lane.dropped > 0)
@@ -118,8 +116,7 @@ impl Aggregator {
     }
 
     pub fn counts(&self, prevented: bool) -> Vec<(Code, u64)> {
-        let of = self.counts.iter().filter(|((was, _), _)| *was == prevented);
-        of.map(|((_, code), count)| (*code, *count)).collect()
+        self.counts.iter().filter(|((was, _), _)| *was == prevented).map(|((_, code), count)| (*code, *count)).collect()
     }
 
     /// The hazards in the order in which they arose first. `at_least`: more may have happened.

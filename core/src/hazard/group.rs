@@ -2,7 +2,6 @@
 
 use crate::api::{Code, StreamKind};
 use crate::diagnose::Evidence;
-use crate::report::json;
 use crate::{order, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -145,12 +144,6 @@ pub struct HazardFile {
     pub hazards: Vec<Hazard>,
     /// Occurrences beyond the list's capacity.
     pub overflow: u64,
-}
-
-impl HazardFile {
-    pub fn json(&self) -> String {
-        json(self)
-    }
 }
 
 /// Each once, with the greater count: a killed process may have recorded more than it had time to write down.

@@ -28,8 +28,7 @@ pub fn load_meets(kind: ColdKind, own: u32, others: bool, in_flight: &[InFlight]
         ColdKind::Module => in_flight.first().map(|first| (Code::LG102, elsewhere.unwrap_or(*first))),
         ColdKind::Function => {
             let elsewhere = elsewhere.filter(|_| own != 0 || others);
-            let meets = elsewhere.or_else(|| in_flight.first().copied().filter(|_| others));
-            meets.map(|busy| (Code::LG101, busy))
+            elsewhere.or_else(|| in_flight.first().copied().filter(|_| others)).map(|busy| (Code::LG101, busy))
         }
     }
 }

@@ -55,17 +55,14 @@ impl Writes {
         place
     }
 
-    /// Stores a write in the place that was reserved for it.
     #[inline]
     pub fn put(&self, place: usize, write: &ValueWrite) {
         let Some(place) = self.places.get(place) else { return };
-        let of_stream = u64::from(write.stream) | if write.wide { WIDE } else { 0 };
-        let words = [write.at, write.address, write.value, of_stream];
+        let words = [write.at, write.address, write.value, u64::from(write.stream) | if write.wide { WIDE } else { 0 }];
         let check = words.into_iter().fold(0, BitXor::bitxor);
         place.iter().zip(words.into_iter().chain([check])).for_each(|(to, word)| to.store(word, Ordering::Relaxed));
     }
 
-    /// Newest first.
     fn newest(&self) -> impl Iterator<Item = ValueWrite> + '_ {
         let next = self.next.load(Ordering::Relaxed);
         (1..=next.min(MOST_WRITES)).filter_map(move |back| {
@@ -106,8 +103,7 @@ impl Waits {
             };
             break;
         }
-        let stands = stands.unwrap_or_else(|| !wait.wait.satisfied_by(holds.unwrap_or(0)));
-        if stands && self.waits.len() < MOST_WAITS {
+        if stands.unwrap_or_else(|| !wait.wait.satisfied_by(holds.unwrap_or(0))) && self.waits.len() < MOST_WAITS {
             // Nothing allocates once the program runs.
             self.waits.reserve_exact(MOST_WAITS - self.waits.len());
             self.waits.push(wait);

@@ -72,8 +72,7 @@ impl FromStr for ImageId {
         if hash.len() != 32 || !plain(hash, u8::is_ascii_hexdigit) || !plain(bytes, u8::is_ascii_digit) {
             return Err(());
         }
-        let hash = u128::from_str_radix(hash, 16).map_err(drop)?;
-        Ok(Self { hash, bytes: bytes.parse().map_err(drop)? })
+        Ok(Self { hash: u128::from_str_radix(hash, 16).map_err(drop)?, bytes: bytes.parse().map_err(drop)? })
     }
 }
 

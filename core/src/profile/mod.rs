@@ -159,15 +159,11 @@ pub struct Profile {
 
 impl Profile {
     pub fn merge(&mut self, other: &Self) {
-        for (id, image) in &other.images {
-            self.images.entry(*id).or_default().merge(image);
-        }
+        other.images.iter().for_each(|(id, image)| self.images.entry(*id).or_default().merge(image));
         for (place, library) in &other.libraries {
             self.libraries.entry(place.clone()).or_default().merge(library);
         }
-        for (id, seen) in &other.seen {
-            self.seen.entry(*id).or_default().merge(*seen);
-        }
+        other.seen.iter().for_each(|(id, seen)| self.seen.entry(*id).or_default().merge(*seen));
     }
 
     /// `false` where the part is gone: a process has merged it.
@@ -216,10 +212,8 @@ impl Profile {
 
     /// The program has loaded a library itself; whether that is new, and has room.
     pub fn sees(&mut self, id: ImageId, is_used: bool, day: u32) -> bool {
-        let is_new = match self.seen.get(&id) {
-            Some(known) => day > known.day || is_used && !known.is_used,
-            None => self.seen.len() < MOST_SEEN,
-        };
+        let is_newer = |known: &Seen| day > known.day || is_used && !known.is_used;
+        let is_new = self.seen.get(&id).map_or(self.seen.len() < MOST_SEEN, is_newer);
         if is_new {
             self.seen.entry(id).or_default().merge(Seen { day, is_used });
         }

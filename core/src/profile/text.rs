@@ -113,8 +113,7 @@ impl Profile {
             }
             ["library", image, offset, day, object] => {
                 let object = if object == PROGRAM { String::new() } else { unescaped(object)? };
-                let offset = u64::from_str_radix(offset, 16).ok()?;
-                let place = Place { object, offset, image: image.parse().ok()? };
+                let place = Place { object, offset: u64::from_str_radix(offset, 16).ok()?, image: image.parse().ok()? };
                 let library = self.libraries.entry(place.clone()).or_default();
                 library.day = library.day.max(day.parse().ok()?);
                 *current = Some(Subject::Library(place));
@@ -152,8 +151,7 @@ fn options_of(text: &str) -> Option<LoadOptions> {
         return Some(LoadOptions::default());
     }
     let parsed = |(option, value): (&str, &str)| Some((option.parse().ok()?, value.parse().ok()?));
-    let all = text.split(',').map(|one| one.split_once('=').and_then(parsed));
-    LoadOptions::new(all.collect::<Option<Vec<_>>>()?)
+    LoadOptions::new(text.split(',').map(|one| one.split_once('=').and_then(parsed)).collect::<Option<Vec<_>>>()?)
 }
 
 fn unescaped(text: &str) -> Option<String> {

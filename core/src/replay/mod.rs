@@ -44,8 +44,7 @@ pub struct Fact<'a> {
 impl Replay {
     pub fn see<'a>(&mut self, entry: &'a Entry) -> Fact<'a> {
         let recorded = entry.record.event().and_then(|event| self.proofs.event(event));
-        let ended = self.take_in(&entry.record);
-        Fact { entry, ended, compiles: self.images.compiles(&entry.record), recorded }
+        Fact { entry, ended: self.take_in(&entry.record), compiles: self.images.compiles(&entry.record), recorded }
     }
 
     /// Takes in a record, and returns what it proves to have ended. A refused call has no effect.

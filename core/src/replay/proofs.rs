@@ -25,7 +25,6 @@ pub struct Proven {
     pub at: Nanos,
 }
 
-/// The place and time of an event's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
     /// Its number, or 0 for the whole context.
@@ -67,8 +66,7 @@ impl Proofs {
         if let Payload::HostCall { submitted, .. } = record.payload() {
             // The function itself is outstanding until it has returned.
             let until = submitted.saturating_sub(u64::from(record.kind == Kind::HostBegins));
-            let scope = Scope::Stream(stream);
-            return (stream != 0).then_some(Proven { scope, until, at: record.entered });
+            return (stream != 0).then_some(Proven { scope: Scope::Stream(stream), until, at: record.entered });
         }
         if !record.kind.is_call() {
             return None;

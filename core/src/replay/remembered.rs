@@ -30,8 +30,7 @@ impl<K: Hash + Eq, V> Remembered<K, V> {
 
     pub fn remove(&mut self, key: &K) -> Option<V> {
         let newer = self.newer.remove(key);
-        let older = self.older.remove(key);
-        newer.or(older)
+        newer.or(self.older.remove(key))
     }
 
     /// All values; one that was replaced may be among them.

@@ -63,8 +63,7 @@ impl Streams {
         let op = Operation { at: record.entered, entry_point: record.entry_point.id(), function: record.function };
         let context = u32::from(record.context);
         let idle_until = self.idle_until.get(&context).copied().unwrap_or(0);
-        let new = || Stream { context, ..Stream::default() };
-        let stream = self.streams.entry(record.stream).or_insert_with(new);
+        let stream = self.streams.entry(record.stream).or_insert_with(|| Stream { context, ..Stream::default() });
         stream.work.learn(op, op.at, idle_until);
         if record.returned != 0 {
             self.submitting.push((record.returned, record.stream));

@@ -106,10 +106,6 @@ impl DumpReport {
         self.hang.stack_lines().iter().for_each(|line| block.push(line));
         block
     }
-
-    pub fn json(&self) -> String {
-        super::json(self)
-    }
 }
 
 #[cfg(test)]
@@ -200,8 +196,8 @@ mod tests {
     #[test]
     fn it_is_read_as_it_is_written() {
         let dump = dump(in_progress(3 * SECOND), SECOND);
-        assert_eq!(serde_json::from_str::<DumpReport>(&dump.json()).unwrap(), dump);
-        let value: serde_json::Value = serde_json::from_str(&dump.json()).unwrap();
+        assert_eq!(serde_json::from_str::<DumpReport>(&crate::report::json(&dump)).unwrap(), dump);
+        let value: serde_json::Value = serde_json::from_str(&crate::report::json(&dump)).unwrap();
         assert_eq!((&value["request"], &value["hang"]["verdicts"][0]["code"]), (&77.into(), &"LG299".into()));
     }
 }

@@ -192,8 +192,7 @@ impl HangReport {
 
     /// Whether the guard made this call return: with an error, or as [`HangReport::gave_way`] says.
     fn failed_on_purpose(&self, end: &CallEnd) -> bool {
-        let is_asked_for = self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails);
-        is_asked_for && end.lost_work() || self.gave_way(end)
+        self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails) && end.lost_work() || self.gave_way(end)
     }
 
     /// Whether the call returned success after its work was ended on purpose, as a launch does that waits for room in a full queue.
@@ -204,13 +203,12 @@ impl HangReport {
 
     /// Whether a hang that is over still counts.
     pub fn stands(&self) -> bool {
-        let left = |end: &CallEnd| end.how == HowEnded::Left;
         self.status == Status::Hang
             && match self.outcome() {
                 Outcome::Resolved => self.resolved.is_none(),
                 Outcome::FailedOnPurpose | Outcome::Revoked => true,
                 Outcome::Failed => self.ends.iter().any(CallEnd::lost_work),
-                Outcome::Abandoned => self.ends.iter().any(left),
+                Outcome::Abandoned => self.ends.iter().any(|end: &CallEnd| end.how == HowEnded::Left),
             }
     }
 
@@ -220,8 +218,7 @@ impl HangReport {
         let first = |how: HowEnded| self.ends.iter().find(|end| end.how == how);
         let failed = self.ends.iter().find(|end| end.lost_work());
         let failed = failed.or_else(|| self.ends.iter().find(|end| self.gave_way(end)));
-        let failed = failed.or_else(|| first(HowEnded::Failed));
-        Block::marked([match (self.outcome(), failed, self.ends.first()) {
+        Block::marked([match (self.outcome(), failed.or_else(|| first(HowEnded::Failed)), self.ends.first()) {
             (_, Some(end), _) if self.gave_way(end) => {
                 let CallEnd { call, thread, .. } = end;
                 let error = error_in_words(ERROR_OF_A_DUMP);
@@ -257,10 +254,6 @@ impl HangReport {
             false => end_in_words(end),
         };
         self.ends.iter().map(words).collect()
-    }
-
-    pub fn json(&self) -> String {
-        super::json(self)
     }
 }
 

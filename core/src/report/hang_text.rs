@@ -151,8 +151,7 @@ impl HangReport {
         }
         let mut before = "";
         let places = groups.into_iter().map(|(names, verb, place)| {
-            let again = std::mem::replace(&mut before, verb) == verb;
-            let verb = if again { String::new() } else { format!(" {verb}") };
+            let verb = if std::mem::replace(&mut before, verb) == verb { String::new() } else { format!(" {verb}") };
             format!("{}{verb} at {place}", names.join(" and "))
         });
         let mut places: Vec<_> = places.collect();
@@ -184,8 +183,7 @@ impl HangReport {
         // Without names, a runtime linked into the program looks as the program does, and so does nvcc's function of a kernel.
         let is_linked = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(own.module.as_str());
         let by_runtime = known().next() != Some(own) || self.preload.runtimes.iter().any(is_linked);
-        let place = outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own);
-        Some(place.short())
+        Some(outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own).short())
     }
 
     /// Each has a function of its name on the host, which launches it.
@@ -244,8 +242,7 @@ impl HangReport {
         lines.extend(self.revoked.iter().map(RevokedSeen::in_words));
         lines.extend(self.gpu_dump.iter().filter_map(GpuDumpSeen::missing_in_words));
         let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
-        let preload = self.preload.lines();
-        lines.extend(preload.into_iter().take(if loads { usize::MAX } else { 1 }));
+        lines.extend(self.preload.lines().into_iter().take(if loads { usize::MAX } else { 1 }));
         lines.extend(self.details());
         lines
     }

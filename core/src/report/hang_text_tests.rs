@@ -187,7 +187,7 @@ fn without_names_a_launch_is_outside_of_the_frames_that_a_runtime_has() {
 
 #[test]
 fn what_is_in_the_text_is_in_the_json() {
-    let value: serde_json::Value = serde_json::from_str(&report().json()).unwrap();
+    let value: serde_json::Value = serde_json::from_str(&crate::report::json(&report())).unwrap();
     let verdict = &value["verdicts"][0];
     let expected: [(&serde_json::Value, serde_json::Value); 7] = [
         (&value["host"], "node7".into()),
@@ -201,7 +201,7 @@ fn what_is_in_the_text_is_in_the_json() {
     for (found, expect) in expected {
         assert_eq!(*found, expect);
     }
-    assert_eq!(serde_json::from_str::<HangReport>(&report().json()).unwrap(), report());
+    assert_eq!(serde_json::from_str::<HangReport>(&crate::report::json(&report())).unwrap(), report());
 }
 
 #[test]

@@ -31,6 +31,6 @@ pub use text::{misleads, one_line, Block, MARK};
 /// Raised when a field of a JSON form changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
 
-pub(crate) fn json(form: &impl serde::Serialize) -> String {
+pub fn json(form: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(form).unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
 }

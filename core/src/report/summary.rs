@@ -90,9 +90,7 @@ impl PreloadSummary {
                 self.releases_made
             ));
         }
-        for skip in &self.skipped {
-            lines.push(format!("  left out {}: {}", skip.count, skip.reason.text()));
-        }
+        lines.extend(self.skipped.iter().map(|skip| format!("  left out {}: {}", skip.count, skip.reason.text())));
         if self.pending > 0 {
             lines.push(format!(
                 "  {} still wait for the context to be idle, or for their turn (LAZYGUARD_PRELOAD_SHARE)",
@@ -201,9 +199,7 @@ impl Summary {
         if !["", GPU_DUMP_ARMED].contains(&self.gpu_dump.as_str()) {
             lines.push(format!("no GPU core dump can be had: {}", self.gpu_dump));
         }
-        for (code, count) in &self.hazards {
-            lines.push(format!("hazard {code}: {}", counted(*count, "time")));
-        }
+        lines.extend(self.hazards.iter().map(|(code, count)| format!("hazard {code}: {}", counted(*count, "time"))));
         for (code, count) in &self.prevented {
             lines.push(format!("hazard {code} prevented: {}", counted(*count, "time")));
         }
@@ -217,9 +213,5 @@ impl Summary {
             lines.push(format!("lost: {count} {what}"));
         }
         lines
-    }
-
-    pub fn json(&self) -> String {
-        super::json(self)
     }
 }

@@ -19,8 +19,7 @@ pub const MARK: &str = "lazyguard: ";
 /// That is: control characters (Cc), other ends of lines, unseen marks of direction (UAX #9), and the beginnings of commands: `::` at the start of
 /// a line (GitHub), and `##[`, `##vso[` and `##teamcity[` anywhere (GitHub, Azure, TeamCity).
 pub fn one_line(text: &str) -> Cow<'_, str> {
-    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'#';
-    if text.bytes().all(is_plain) && !begins_a_command(text) {
+    if text.bytes().all(|byte: u8| matches!(byte, b' '..=b'~') && byte != b'#') && !begins_a_command(text) {
         return Cow::Borrowed(text);
     }
     let mut line = String::with_capacity(text.len() + 16);

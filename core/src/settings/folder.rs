@@ -17,8 +17,7 @@ fn tokens(template: &str) -> impl Iterator<Item = &str> {
     let mut rest = template;
     std::iter::from_fn(move || {
         let field = || rest.chars().take(2).map(char::len_utf8).sum();
-        let end = rest.find('%').map_or(rest.len(), |at| if at == 0 { field() } else { at });
-        let (token, after) = rest.split_at(end);
+        let (token, after) = rest.split_at(rest.find('%').map_or(rest.len(), |at| if at == 0 { field() } else { at }));
         rest = after;
         (!token.is_empty()).then_some(token)
     })
@@ -32,7 +31,6 @@ pub fn unknown_field_complaint(whose: &str, field: &str) -> String {
     format!("{whose} has {field}, which is no field and stands as it was written (fields: %h, %p, %r, %t; %% is a percent sign)")
 }
 
-/// A template for this folder alone.
 pub fn literal_folder(folder: &str) -> String {
     folder.replace('%', "%%")
 }

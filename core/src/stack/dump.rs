@@ -112,29 +112,20 @@ impl<W: Write + Seek> DumpFile<W> {
     ) -> io::Result<()> {
         self.put_threads(threads)?;
         self.put_modules(modules)?;
-        let mut list = Bytes::default().u32(threads.len() as u32);
-        for thread in threads {
-            list = list.place(thread.memory);
-        }
+        let list = Bytes::default().u32(threads.len() as u32);
+        let list = threads.iter().fold(list, |list, thread| list.place(thread.memory));
         self.put_stream(stream::MEMORY, &list.0)?;
         let version = self.put_name("")?;
         // Architecture; level, revision, processors and product; three numbers of a version; platform; the version's text.
-        let system = Bytes::default()
-            .u16(DumpContext::of(Machine::OWN).number)
-            .zeros(6)
-            .zeros(12)
-            .u32(PLATFORM_LINUX)
-            .u32(version)
-            .zeros(28);
+        let system = Bytes::default().u16(DumpContext::of(Machine::OWN).number).zeros(18);
+        let system = system.u32(PLATFORM_LINUX).u32(version).zeros(28);
         self.put_stream(stream::SYSTEM, &system.0)?;
-        let misc = Bytes::default().u32(24).u32(1).u32(process).zeros(12);
-        self.put_stream(stream::MISC, &misc.0)?;
+        self.put_stream(stream::MISC, &Bytes::default().u32(24).u32(1).u32(process).zeros(12).0)?;
         self.put_stream(stream::LINUX_MAPS, maps.as_bytes())?;
         let head = Bytes::default().u32(SIGNATURE).u32(VERSION).u32(self.streams.len() as u32).u32(HEADER_BYTES);
-        let mut head = head.u32(0).u32(seconds as u32).u64(0);
-        for (kind, bytes, at) in &self.streams {
-            head = head.u32(*kind).u32(*bytes).u32(*at);
-        }
+        let head = head.u32(0).u32(seconds as u32).u64(0);
+        let of_stream = |head: Bytes, (kind, bytes, at): &(u32, u32, u32)| head.u32(*kind).u32(*bytes).u32(*at);
+        let head = self.streams.iter().fold(head, of_stream);
         self.out.seek(SeekFrom::Start(0))?;
         self.out.write_all(&head.0)?;
         self.out.flush()
@@ -147,8 +138,7 @@ impl<W: Write + Seek> DumpFile<W> {
             let registers = DumpContext::of(Machine::OWN).registers(thread);
             let at = self.put(&registers)?;
             list = list.u32(thread.thread).zeros(12).u64(0).place(thread.memory).u32(registers.len() as u32).u32(at);
-            let name = self.put_name(&thread.name)?;
-            names = names.u32(thread.thread).u64(u64::from(name));
+            names = names.u32(thread.thread).u64(u64::from(self.put_name(&thread.name)?));
         }
         self.put_stream(stream::THREADS, &list.0)?;
         self.put_stream(stream::THREAD_NAMES, &names.0)

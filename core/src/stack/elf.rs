@@ -42,7 +42,6 @@ pub struct Image {
     /// Memory address minus the file's address.
     pub bias: u64,
     pub build_id: Vec<u8>,
-    /// The index of the tables for unwinding.
     pub(super) unwind_index: Option<u64>,
     pub(super) dynamic: Option<u64>,
 }
@@ -188,8 +187,7 @@ fn places_of(file: &impl Memory, (at, bytes): (u64, u64), text: &[u8]) -> Vec<u6
     let mut found = Vec::new();
     for begin in (0..bytes).step_by(CHUNK) {
         // One that begins in this piece may end in the next.
-        let length = (CHUNK + text.len() - 1).min((bytes - begin) as usize);
-        let piece = file.bytes(at.wrapping_add(begin), length);
+        let piece = file.bytes(at.wrapping_add(begin), (CHUNK + text.len() - 1).min((bytes - begin) as usize));
         let places = piece.windows(text.len()).enumerate().filter(|(_, window)| *window == text);
         found.extend(places.map(|(place, _)| begin + place as u64).take(MOST_PLACES));
     }

@@ -35,8 +35,7 @@ impl<'a, M: Memory> Window<'a, M> {
         if !is_there {
             (*begin, *count) = (at, self.memory.read(at, bytes));
         }
-        let from = from(*begin)?;
-        into.copy_from_slice(bytes.get(..*count)?.get(from..)?.get(..into.len())?);
+        into.copy_from_slice(bytes.get(..*count)?.get(from(*begin)?..)?.get(..into.len())?);
         Some(())
     }
 }
@@ -145,9 +144,6 @@ impl<M: Memory> Reader for InMemory<'_, M> {
     fn read_slice(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let at = self.at;
         self.skip(into.len())?;
-        match self.window.read(at, into) {
-            Some(()) => Ok(()),
-            None => self.end(),
-        }
+        self.window.read(at, into).map_or_else(|| self.end(), Ok)
     }
 }

@@ -49,9 +49,7 @@ impl Registers {
     /// The registers of a thread anywhere in a function, with further ones by their numbers in DWARF.
     pub fn of_thread(machine: Machine, address: u64, stack: u64, others: impl IntoIterator<Item = (u16, u64)>) -> Self {
         let mut registers = Self { machine, known: [None; REGISTERS], returns: false };
-        for (number, value) in others {
-            registers.set(Register(number), value);
-        }
+        others.into_iter().for_each(|(number, value)| registers.set(Register(number), value));
         registers.set(machine.returns(), address);
         registers.set(machine.stack(), stack);
         registers
@@ -114,14 +112,12 @@ pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Ca
 }
 
 fn caller_in_memory(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Caller> {
-    let window = Window::new(&memory);
-    Tables::in_memory(&window, image, now.machine)?.step(0, now, &|address| (&memory).word(address))
+    Tables::in_memory(&Window::new(&memory), image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
 /// The caller, by the tables whose index lies at `index`.
 pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
-    let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
-    caller(memory, &image, now).known()
+    caller(memory, &Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None }, now).known()
 }
 
 /// How far above its frame pointer the frame of a function ends; `function` is its first instruction.
@@ -143,7 +139,6 @@ pub fn above_frame_pointer(memory: &dyn Memory, image: &Image, machine: Machine,
 }
 
 pub struct FileTables {
-    /// The address of the file's first byte.
     first: u64,
     frames: (u64, Vec<u8>),
     index: (u64, Vec<u8>),
@@ -191,8 +186,7 @@ impl<'a, M: Memory> Tables<InMemory<'a, M>> {
         let mut frames = EhFrame::from(InMemory::from(window, 0));
         frames.set_vendor(machine.vendor());
         let bases = BaseAddresses::default().set_eh_frame(0).set_eh_frame_hdr(index_at);
-        let index = Some(parsed(&index, &bases)?);
-        Some(Self { frames, frames_at: 0, index, bases, machine })
+        Some(Self { frames, frames_at: 0, index: Some(parsed(&index, &bases)?), bases, machine })
     }
 }
 
@@ -202,8 +196,7 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
             Some(table) => {
                 let found = table.lookup(at, bases).ok()?.direct().ok()?.checked_sub(self.frames_at)?;
-                let offset = EhFrameOffset(usize::try_from(found).ok()?);
-                frames.fde_from_offset(bases, offset, EhFrame::cie_from_offset)
+                frames.fde_from_offset(bases, EhFrameOffset(usize::try_from(found).ok()?), EhFrame::cie_from_offset)
             }
             None => frames.fde_for_address(bases, at, EhFrame::cie_from_offset),
         };

@@ -26,8 +26,7 @@ pub fn walk<'a>(
     stack: &Stack,
 ) -> Vec<u64> {
     let begin = Registers::new(Machine::OWN, stack.address, stack.begin, stack.frame);
-    let walked = walk_from(memory, modules, image, begin, stack.end, MOST_FRAMES);
-    walked.frames.iter().map(Registers::address).collect()
+    walk_from(memory, modules, image, begin, stack.end, MOST_FRAMES).frames.iter().map(Registers::address).collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

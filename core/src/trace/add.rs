@@ -9,8 +9,7 @@ use crate::Nanos;
 impl Recorder<'_> {
     /// Adds words, and a text behind its length. An entry that finds no room is counted.
     fn add_text(&self, kind: u16, now: Nanos, content: &[u64], tail: Option<&str>) {
-        let tail_words = tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD));
-        let size = (2 + content.len() + tail_words) * layout::WORD;
+        let size = (2 + content.len() + tail.map_or(0, |t| 1 + t.len().div_ceil(layout::WORD))) * layout::WORD;
         let _one_at_a_time = lock(&self.texts);
         let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed) as usize;
         if used + size > self.shape.text_bytes || u32::try_from(size).is_err() {
@@ -21,9 +20,7 @@ impl Recorder<'_> {
         let entry = &self.words[at..at + size / layout::WORD];
         entry[0].store(u64::from(kind) | (size as u64) << 32, Ordering::Relaxed);
         entry[1].store(now, Ordering::Relaxed);
-        for (to, word) in entry[2..].iter().zip(content) {
-            to.store(*word, Ordering::Relaxed);
-        }
+        entry[2..].iter().zip(content).for_each(|(to, word)| to.store(*word, Ordering::Relaxed));
         if let Some(tail) = tail {
             entry[2 + content.len()].store(tail.len() as u64, Ordering::Relaxed);
             put_text(&entry[3 + content.len()..], tail);

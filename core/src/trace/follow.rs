@@ -43,8 +43,7 @@ impl LaneFollower {
     ) {
         let count = segments.len() as u64;
         // A hand that is behind the last one is nonsense, and so is a file that another process has begun anew.
-        let begin = self.hand.min(hand).max(hand.saturating_sub(count.min(most)));
-        for ticket in begin..hand {
+        for ticket in self.hand.min(hand).max(hand.saturating_sub(count.min(most)))..hand {
             let index = segments.start + (ticket % count) as usize;
             self.progress.entry(index).or_default().awaited = true;
             self.watched.push(index);

@@ -116,8 +116,7 @@ impl RawPayload {
             return (Self::launch_that_fits(grid, block, shared_bytes), false);
         }
         let grid = [grid[0], short(grid[1]), short(grid[2])];
-        let block = [short(block[0]), short(block[1]), short(block[2])];
-        (Self::launch_that_fits(grid, block, shared_bytes), true)
+        (Self::launch_that_fits(grid, [short(block[0]), short(block[1]), short(block[2])], shared_bytes), true)
     }
 
     #[inline(always)]

@@ -56,7 +56,6 @@ impl Kind {
         }
     }
 
-    /// Whether the call loads on first use.
     #[inline]
     pub const fn is_cold(self) -> bool {
         matches!(self, Self::ColdFunction | Self::ColdModule)

@@ -24,14 +24,13 @@ impl<'a> Recorder<'a> {
     /// Makes a recording in words that are zero; `None` if there are too few.
     pub fn new(words: &'a [AtomicU64], shape: Shape, facts: &ProcessFacts) -> Option<Self> {
         let words = words.get(..shape.words())?;
-        let open = shape.segments.map(AtomicUsize::new);
         let recorder = Self {
             words,
             shape,
             texts: Mutex::new(()),
             released: Default::default(),
             exhausted: Default::default(),
-            open,
+            open: shape.segments.map(AtomicUsize::new),
         };
         let set = |at: usize, value: u64| recorder.words[at].store(value, Ordering::Relaxed);
         let pair = |low: usize, high: usize| low as u64 | (high as u64) << 32;

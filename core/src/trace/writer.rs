@@ -207,12 +207,10 @@ impl<'a> Recorder<'a> {
         head
     }
 
-    /// Completes the record in the writer's place.
     pub fn complete(&self, writer: &SegmentWriter<'_>) {
         if let CursorWord::Own(_) = writer.cursor {
             let cursor = writer.cursor();
-            let head = cursor.head(self.shape.records);
-            if let Some(words) = self.places().get(head) {
+            if let Some(words) = self.places().get(cursor.head(self.shape.records)) {
                 // Release: partner of the Acquire with which readers take the length.
                 words[segment::LENGTH].store(cursor.length(self.shape.records) as u64 + 1, Ordering::Release);
             }
@@ -230,8 +228,7 @@ impl<'a> Recorder<'a> {
 
     pub fn segment(&self, writer: &SegmentWriter<'_>) -> Option<Current<'a>> {
         let cursor = writer.cursor();
-        let head = Some(cursor.head(self.shape.records)).filter(|&head| head != 0)?;
-        let base = head * record::WORDS;
+        let base = Some(cursor.head(self.shape.records)).filter(|&head| head != 0)? * record::WORDS;
         let words = self.words.get(base..base + self.shape.segment_words())?;
         Some(Current { words, length: cursor.length(self.shape.records) as u64, at: cursor.at() as u32 })
     }
@@ -303,8 +300,7 @@ impl<'a> Recorder<'a> {
                 continue;
             }
             // Counted before they are overwritten: no record is missing uncounted.
-            let overwritten = words[segment::LENGTH].load(Ordering::Relaxed);
-            lane_words[lane::OVERWRITTEN].fetch_add(overwritten, Ordering::Relaxed);
+            lane_words[lane::OVERWRITTEN].fetch_add(words[segment::LENGTH].load(Ordering::Relaxed), Ordering::Relaxed);
             // The fences keep the format's order, state, length, records: a reader that saw anything of the new owner's sees the change.
             fence(Ordering::Release);
             words[segment::LENGTH].store(0, Ordering::Relaxed);

@@ -297,8 +297,8 @@ fn of_a_recording_that_grows_each_record_is_new_once_and_each_text() {
     // Into the next segment.
     (10..30).for_each(launch);
     assert_eq!(news(&mut live, Lane::Work, u64::MAX), (10..30).collect::<Vec<_>>());
-    assert_eq!(live.tables().strings().function(function, 7).and_then(|function| function.name), Some("_Z6kernelPf"));
-    assert_eq!(live.tables().threads()[0].calls, 24);
+    assert_eq!(live.tables.strings().function(function, 7).and_then(|function| function.name), Some("_Z6kernelPf"));
+    assert_eq!(live.tables.threads()[0].calls, 24);
     // More than there is room for: what was overwritten before it was looked at is counted.
     (1_000..2_000).for_each(launch);
     let found = news(&mut live, Lane::Work, u64::MAX);
@@ -334,7 +334,7 @@ fn what_is_new_is_whole_while_threads_write_and_all_of_it_is_handed_out_or_lost(
         }
     });
     look(&mut live);
-    let dropped = live.tables().lanes()[Lane::Work as usize].dropped;
+    let dropped = live.tables.lanes()[Lane::Work as usize].dropped;
     assert_eq!(count + live.lost(Lane::Work) + dropped, THREADS * CALLS / 10 * 9);
 }
 

@@ -226,8 +226,7 @@ impl Call {
     fn close(&mut self, entry: Entry, result: i32) {
         self.returned = self.guard.now();
         if let Some(open) = self.open {
-            let is_kept = self.slot.close(open, entry.entry_point.class(), self.returned, result);
-            self.open = is_kept.then_some(open);
+            self.open = self.slot.close(open, entry.entry_point.class(), self.returned, result).then_some(open);
         }
         CallStep::Complete.taken();
     }

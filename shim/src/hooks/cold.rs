@@ -209,8 +209,7 @@ const INVALID_HANDLE: i32 = 400;
 /// The number of a function or kernel, which is named by then. The driver says that a kernel, resolved unseen, is not a function.
 pub(super) fn number_of(call: &Call, handle: Handle) -> u32 {
     let tracker = &call.guard.tracker;
-    let known = tracker.known_function(handle as u64);
-    let number = known.unwrap_or_else(|| {
+    let number = tracker.known_function(handle as u64).unwrap_or_else(|| {
         let mut state = 0;
         let kernel = driver::function_is_loaded(&mut state, handle) == Some(INVALID_HANDLE);
         let kind = if kernel { FunctionKind::Kernel } else { FunctionKind::Function };

@@ -147,16 +147,19 @@ pub(super) fn gave_out(call: &Call, memory: Handle) {
 /// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
 pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
     let put_off = Cell::new(None);
-    let made = || put_off.get().unwrap_or_else(real);
-    published(entry, made, |call| {
-        call.about.context = call.current_context();
-        call.about.raw = RawPayload::memory(address, 0);
-        put_off.set(call.puts_off(address));
-        // A release of address 0 waits for nothing.
-        if address != 0 && put_off.get().is_none() {
-            call.releases(address);
-        }
-    })
+    published(
+        entry,
+        || put_off.get().unwrap_or_else(real),
+        |call| {
+            call.about.context = call.current_context();
+            call.about.raw = RawPayload::memory(address, 0);
+            put_off.set(call.puts_off(address));
+            // A release of address 0 waits for nothing.
+            if address != 0 && put_off.get().is_none() {
+                call.releases(address);
+            }
+        },
+    )
 }
 
 pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {

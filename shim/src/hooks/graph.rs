@@ -121,8 +121,7 @@ impl Call {
         let ask = || {
             let function = tracker.function_entry(number).filter(|_| self.is_loaded_as(kernel, number))?;
             let context = tracker.context_entry(self.about.context)?;
-            let is_kernel = function.kind() == FunctionKind::Kernel;
-            driver_queries::local_bytes(kernel, is_kernel, context.device().max(0))
+            driver_queries::local_bytes(kernel, function.kind() == FunctionKind::Kernel, context.device().max(0))
         };
         ask().map_or(Needs::UNKNOWN, |bytes| Needs { bytes, ..Needs::default() })
     }
@@ -136,8 +135,7 @@ impl Call {
 
     /// The call is about to set so much local memory aside. Its record says whether it waits for that.
     fn is_to_set_aside(&mut self, needs: Needs) {
-        let context = self.guard.tracker.context_entry(self.about.context);
-        let set_aside = context.map_or(0, Context::local_memory);
+        let set_aside = self.guard.tracker.context_entry(self.about.context).map_or(0, Context::local_memory);
         if needs.has_unknown || rules::grows_local_memory(needs.bytes, set_aside) {
             self.about.flags |= flag::SETS_ASIDE;
         }
@@ -212,8 +210,7 @@ fn take_in(call: &Call, graph: Handle, listed: &mut Listed, left: &mut usize, de
     contents.unseen = contents.unseen.saturating_add(counted(count.saturating_sub(nodes.len())));
     *left = left.saturating_sub(nodes.len());
     for node in nodes {
-        let kind = driver::told(-1, |kind| driver::graph_node_type(node, kind));
-        let kind = NodeKind::of_type(kind.unwrap_or(-1));
+        let kind = NodeKind::of_type(driver::told(-1, |kind| driver::graph_node_type(node, kind)).unwrap_or(-1));
         match (kind, is_about(call, kind, node, listed)) {
             (NodeKind::ChildGraph, Some(child)) => {
                 listed.contents.add(GraphPart::of(kind));

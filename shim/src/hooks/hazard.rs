@@ -165,8 +165,7 @@ impl Call {
         let tracker = &self.guard.tracker;
         // Without the fold, unfolded launches go unreported.
         let _ = tracker.fold();
-        let of_context = tracker.streams().filter(|(_, stream)| stream.context() == self.about.context);
-        for (number, stream) in of_context {
+        for (number, stream) in tracker.streams().filter(|(_, stream)| stream.context() == self.about.context) {
             let long = rules::long_in_flight(stream.last_submitted(), self.entered);
             if long && stream.busy(tracker.stream_idle_until(stream)) && self.asked(number) == Some(true) {
                 let oldest = stream.oldest(tracker.stream_idle_until(stream))?;
@@ -249,9 +248,8 @@ impl Call {
         // Not by `first`: other threads' launches may have been folded since, and a queue with one operation is not deep.
         let About { submits: true, stream_entry: Some(entry), stream, .. } = self.about else { return };
         let _ = self.guard.tracker.fold_of(stream);
-        let outstanding = entry.outstanding_count(self.guard.tracker.stream_idle_until(entry));
         if rules::held(self.entered, self.returned)
-            && rules::queue_is_deep(outstanding)
+            && rules::queue_is_deep(entry.outstanding_count(self.guard.tracker.stream_idle_until(entry)))
             && !self.explained()
             && self.asked(stream) == Some(true)
         {
@@ -323,12 +321,10 @@ impl Call {
 
     pub fn compiled(&self) {
         let tracker = &self.guard.tracker;
-        let own = u64::from(self.entry_point.class() == Class::Launch);
-        let launched_before = tracker.counts().1 > own;
+        let launched_before = tracker.counts().1 > u64::from(self.entry_point.class() == Class::Launch);
         let in_flight = tracker.in_flight(self.about.context);
         let in_flight = in_flight.into_iter().find(|busy| busy.is_known() && busy.oldest.at < self.entered);
-        let took = self.returned.saturating_sub(self.entered);
-        let flags = rules::compiled(took, in_flight.is_some(), launched_before);
+        let flags = rules::compiled(self.returned.saturating_sub(self.entered), in_flight.is_some(), launched_before);
         if let Some(flags) = flags.filter(|_| !self.guard.loader.has_loaded_since(self.entered)) {
             self.note_hazard(Code::LG108, flags, in_flight.map(other).unwrap_or_default(), self.returned);
         }

@@ -210,15 +210,19 @@ pub(super) fn any_node_parameters(entry: Entry, params: Handle, real: impl Real)
 }
 
 fn asks_for_node(entry: Entry, node: *mut Node, real: impl Real) -> i32 {
-    let nothing = |_: &mut Call| {};
-    succeeds(entry, nothing, real, |_| {
-        // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
-        let told = unsafe { node.read() };
-        if is_of_guard(told.function) {
-            // SAFETY: as above.
-            unsafe { node.write(own(told)) };
-        }
-    })
+    succeeds(
+        entry,
+        |_: &mut Call| {},
+        real,
+        |_| {
+            // SAFETY: the driver has succeeded, so that it has written a description of which this is a part.
+            let told = unsafe { node.read() };
+            if is_of_guard(told.function) {
+                // SAFETY: as above.
+                unsafe { node.write(own(told)) };
+            }
+        },
+    )
 }
 
 fn is_of_guard(function: Handle) -> bool {
@@ -302,16 +306,14 @@ fn note(wanted: &Wanted, kind: Kind) {
     door::inside(|| {
         let Some(guard) = guard() else { return };
         let Some(slot) = thread::slot(guard) else { return };
-        let here = Caller { stack: std::ptr::from_ref(wanted) as usize, ..Caller::default() };
-        if !slot.enter(here) {
+        if !slot.enter(Caller { stack: std::ptr::from_ref(wanted) as usize, ..Caller::default() }) {
             return;
         }
         let now = guard.now();
         let stream = guard.tracker.stream_entry(wanted.stream);
         if let Some(stream) = stream.filter(|s| s.alive() && s.handle() == wanted.handle) {
             // The function itself is outstanding until it has returned.
-            let itself = u64::from(kind == Kind::HostBegins);
-            stream.complete_until(wanted.submitted.saturating_sub(itself));
+            stream.complete_until(wanted.submitted.saturating_sub(u64::from(kind == Kind::HostBegins)));
         }
         let record = Record {
             kind,

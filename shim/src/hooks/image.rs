@@ -113,8 +113,7 @@ pub(super) fn given_as_fat_binary<'a>(code: Handle) -> Option<Content<'a>> {
 
 /// The same for a library. That the image is preserved is a promise to the driver, which the guard's library does not need.
 pub(super) fn given_for_library<'a>(code: Handle, jit: Options, library: Options) -> Option<Content<'a>> {
-    let promises_no_more = only_preserves(library);
-    let (content, options) = promises_no_more.then(|| given(code, jit))??;
+    let (content, options) = only_preserves(library).then(|| given(code, jit))??;
     Some((content, options.of_library()))
 }
 

@@ -33,12 +33,16 @@ pub(super) fn load(
             told.set(tells(call, code, jit, options));
         }
     };
-    let ahead = || given_ahead(library, told.get().ahead, real);
-    succeeds(entry, before, ahead, |call| {
-        if let Some(library) = written(library) {
-            loaded(call, library as u64, told.get());
-        }
-    })
+    succeeds(
+        entry,
+        before,
+        || given_ahead(library, told.get().ahead, real),
+        |call| {
+            if let Some(library) = written(library) {
+                loaded(call, library as u64, told.get());
+            }
+        },
+    )
 }
 
 #[derive(Clone, Copy, Default)]
@@ -111,24 +115,27 @@ pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl Real) -> i32 {
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
 pub(super) fn unload(entry: Entry, owner: Handle, real: impl Real) -> i32 {
     let put_off = Cell::new(None);
-    let made = || put_off.get().unwrap_or_else(real);
-    published(entry, made, |call| {
-        let owner = owner as u64;
-        of_owner(call, owner);
-        put_off.set(call.puts_off(owner));
-        match put_off.get() {
-            None => call.waits_for_others(),
-            Some(SUCCESS) => {}
-            Some(_) => return,
-        }
-        call.guard.hazards.owner_gone(owner);
-        call.guard.loader.owner_goes(owner);
-        call.guard.profile.iter().for_each(|profile| profile.gone(owner));
-        // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
-        call.guard.tracker.owner_gone(owner);
-        // No thread may query the driver about them while they are destroyed.
-        idle::settle();
-    })
+    published(
+        entry,
+        || put_off.get().unwrap_or_else(real),
+        |call| {
+            let owner = owner as u64;
+            of_owner(call, owner);
+            put_off.set(call.puts_off(owner));
+            match put_off.get() {
+                None => call.waits_for_others(),
+                Some(SUCCESS) => {}
+                Some(_) => return,
+            }
+            call.guard.hazards.owner_gone(owner);
+            call.guard.loader.owner_goes(owner);
+            call.guard.profile.iter().for_each(|profile| profile.gone(owner));
+            // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
+            call.guard.tracker.owner_gone(owner);
+            // No thread may query the driver about them while they are destroyed.
+            idle::settle();
+        },
+    )
 }
 
 /// The call is about a module or library, and the current context.
@@ -138,15 +145,18 @@ pub(super) fn of_owner(call: &mut Call, owner: u64) {
 }
 
 pub(super) fn get_kernel(entry: Entry, kernel: Handle, library: Handle, name: Handle, real: impl Real) -> i32 {
-    let before = |call: &mut Call| of_owner(call, library as u64);
-    succeeds(entry, before, real, |call| {
-        let Some((kernel, number)) = resolved(call, kernel, name, FunctionKind::Kernel) else { return };
-        if !call.guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context)) {
-            let item = Item::Kernel(kernel as u64, library as u64);
-            call.guard.loader.resolved(call.guard, call.about.context, item);
-            call.load_pending(call.about.context);
-        }
-    })
+    succeeds(
+        entry,
+        |call: &mut Call| of_owner(call, library as u64),
+        real,
+        |call| {
+            let Some((kernel, number)) = resolved(call, kernel, name, FunctionKind::Kernel) else { return };
+            if !call.guard.tracker.function_entry(number).is_some_and(|f| f.loaded_in(call.about.context)) {
+                call.guard.loader.resolved(call.guard, call.about.context, Item::Kernel(kernel as u64, library as u64));
+                call.load_pending(call.about.context);
+            }
+        },
+    )
 }
 
 /// The function that a successful call has resolved by name: its handle, and the number that the guard gives it.
@@ -194,20 +204,24 @@ fn brings(call: &mut Call, library: u64) {
 
 /// A kernel's function in the current context is wanted, which loads it.
 pub(super) fn get_function(entry: Entry, function: Handle, kernel: Handle, real: impl Real) -> i32 {
-    let before = |call: &mut Call| uses(call, kernel);
-    succeeds(entry, before, real, |call| {
-        let Some(function) = written(function) else { return };
-        call.loaded();
-        let tracker = &call.guard.tracker;
-        let Some(owner) = tracker.function_entry(call.about.function).map(|f| f.owner()) else { return };
-        let number = tracker.function(function as u64, FunctionKind::Function, owner);
-        if let Some(name) = tracker.function_name(call.about.function) {
-            tracker.name_function(number, name);
-        }
-        if let Some(entry) = tracker.function_entry(number) {
-            entry.set_loaded_in(call.about.context);
-        }
-    })
+    succeeds(
+        entry,
+        |call: &mut Call| uses(call, kernel),
+        real,
+        |call| {
+            let Some(function) = written(function) else { return };
+            call.loaded();
+            let tracker = &call.guard.tracker;
+            let Some(owner) = tracker.function_entry(call.about.function).map(|f| f.owner()) else { return };
+            let number = tracker.function(function as u64, FunctionKind::Function, owner);
+            if let Some(name) = tracker.function_name(call.about.function) {
+                tracker.name_function(number, name);
+            }
+            if let Some(entry) = tracker.function_entry(number) {
+                entry.set_loaded_in(call.about.context);
+            }
+        },
+    )
 }
 
 /// A call about a function or kernel that loads it in the current context.

@@ -53,17 +53,21 @@ fn load<'a>(
         }
         call.loads(ColdKind::Module);
     };
-    let ahead = || given_ahead(module, handed_over.get(), real);
-    succeeds(entry, before, ahead, |call| {
-        let Some(module) = written(module).map(|module| module as u64) else { return };
-        call.gave_out(module);
-        if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
-            profile.is_of(module, Origin::Image(id));
-        }
-        call.guard.tracker.set_present(module, call.about.context, false);
-        call.guard.loader.module_loaded(call.guard, call.about.context, module);
-        call.load_pending(call.about.context);
-    })
+    succeeds(
+        entry,
+        before,
+        || given_ahead(module, handed_over.get(), real),
+        |call| {
+            let Some(module) = written(module).map(|module| module as u64) else { return };
+            call.gave_out(module);
+            if let (Some(profile), Some(id)) = (&call.guard.profile, of_image.get()) {
+                profile.is_of(module, Origin::Image(id));
+            }
+            call.guard.tracker.set_present(module, call.about.context, false);
+            call.guard.loader.module_loaded(call.guard, call.about.context, module);
+            call.load_pending(call.about.context);
+        },
+    )
 }
 
 const MOST_NAME_BYTES: usize = 1 << 20;
@@ -82,8 +86,7 @@ pub(super) fn get_function(entry: Entry, function: Handle, module: Handle, name:
         if driver::is_loaded(function) {
             return call.got_loaded(number);
         }
-        let item = Item::Function(function as u64, module as u64);
-        call.guard.loader.resolved(call.guard, call.about.context, item);
+        call.guard.loader.resolved(call.guard, call.about.context, Item::Function(function as u64, module as u64));
         call.load_pending(call.about.context);
     })
 }

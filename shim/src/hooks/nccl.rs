@@ -69,8 +69,7 @@ impl Call {
     }
 
     fn enters(&self, communicator: Option<Communicator>) -> bool {
-        let number = communicator.map_or(0, |one| one.number);
-        self.slot.enter_outer(self.entry_point, number, self.caller, self.entered)
+        self.slot.enter_outer(self.entry_point, communicator.map_or(0, |one| one.number), self.caller, self.entered)
     }
 
     fn communicator(&self, handle: Handle) -> Option<Communicator> {
@@ -267,8 +266,7 @@ pub(super) fn create(
 }
 
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
-    let before = |call: &mut Call| call.enters(None);
-    around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
+    around(entry, (NOT_AT_HAND, |call: &mut Call| call.enters(None)), real, always, |call, result| {
         let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
         let devices = u32::try_from(devices).unwrap_or(0);
         for device in (0..devices).filter(|_| begun(result)) {
@@ -375,8 +373,7 @@ pub(super) fn operation(entry: Entry, handle: Handle, stream: Handle, about: Arg
             }
             return;
         }
-        let counted = of.get().filter(|_| call.about.flags & flag::CAPTURED == 0);
-        if let (Some(one), true) = (counted, is_collective) {
+        if let (Some(one), true) = (of.get().filter(|_| call.about.flags & flag::CAPTURED == 0), is_collective) {
             one.refused_collective();
         }
         call.push_communication(of.get(), Communication::default(), result);

@@ -45,8 +45,7 @@ pub(super) unsafe extern "C" fn mode_for_runtime(mode: *mut i32) -> i32 {
 
 extern "C-unwind" fn answer_runtime(mode: *mut i32, caller: *const c_void) -> i32 {
     // The pointer to this function was handed out in the place of the driver's.
-    let real = EntryPoint::by_symbol(b"cuModuleGetLoadingMode").and_then(driver::real);
-    let Some(real) = real else { return NOT_FOUND };
+    let Some(real) = EntryPoint::by_symbol(b"cuModuleGetLoadingMode").and_then(driver::real) else { return NOT_FOUND };
     // SAFETY: the driver's function of this name has this calling sequence (see the table).
     let real: unsafe extern "C-unwind" fn(Handle) -> i32 = unsafe { std::mem::transmute(real) };
     // SAFETY: the program's own argument, passed on to the function it called.

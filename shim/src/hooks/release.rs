@@ -47,8 +47,7 @@ pub(super) fn releases_now() -> bool {
 /// takes other pages there for page-locked: so the releases are made first.
 #[inline]
 pub(super) fn before_copy(entry: Entry, addresses: Option<[u64; 2]>) {
-    let guard = guard().filter(|guard| guard.settings.defers_releases && guard.loader.releases.any());
-    if guard.is_some() {
+    if guard().filter(|guard| guard.settings.defers_releases && guard.loader.releases.any()).is_some() {
         before_copy_beside_what_waits(entry, addresses);
     }
 }
@@ -59,10 +58,8 @@ fn before_copy_beside_what_waits(entry: Entry, addresses: Option<[u64; 2]>) {
     let must_end = || {
         let copies = entry.entry_point.info().base().starts_with("cuMemcpy");
         let captures = guard.tracker.contexts().any(|(_, context)| context.capturing());
-        let may_be_of_one = |begin: u64| match addresses {
-            Some(addresses) => addresses.iter().any(|&at| at >= begin && driver_queries::is_page_locked(at)),
-            None => true,
-        };
+        let is_of_one = |at: u64, begin| at >= begin && driver_queries::is_page_locked(at);
+        let may_be_of_one = |begin: u64| addresses.is_none_or(|all| all.iter().any(|&at| is_of_one(at, begin)));
         copies && !captures && guard.loader.releases.registrations().into_iter().any(may_be_of_one)
     };
     if door::inside(must_end) == Some(true) {

@@ -81,8 +81,7 @@ fn build(initialised: Initialised) {
     standard_error::when_armed();
     let environment = environment::all();
     let (settings, complaints) = Settings::read(environment.iter().map(|(n, v)| (n.as_str(), v.as_str())));
-    let complaints = complaints.iter().map(String::as_str).chain(environment::complaint());
-    complaints.for_each(standard_error::line);
+    complaints.iter().map(String::as_str).chain(environment::complaint()).for_each(standard_error::line);
     if !settings.enabled {
         return;
     }
@@ -95,9 +94,7 @@ fn build(initialised: Initialised) {
     let facts = facts(initialised);
     let Some(recorder) = Recorder::new(backing.words, backing.shape, &facts) else { return };
     backing.limit(&recorder);
-    for (name, value) in &environment {
-        recorder.add_setting(0, &format!("{name}={value}"));
-    }
+    environment.iter().for_each(|(name, value)| recorder.add_setting(0, &format!("{name}={value}")));
     // A user who keeps no files may have forbidden the calls for them.
     let requests = Requests::new(folder.as_ref().filter(|_| settings.keeps_files()), &backing);
     let marker = Marker::of(folder.as_ref(), &settings);
@@ -107,8 +104,7 @@ fn build(initialised: Initialised) {
     let used = profile.as_ref().filter(|_| settings.preload != Policy::Off);
     let ahead = Ahead::new(used.map(Notes::ahead).unwrap_or_default());
     let libraries = Libraries::new(used.map(Notes::libraries_ahead).unwrap_or_default());
-    let schedule = settings.schedule.as_deref();
-    let schedule = schedule.and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
+    let schedule = settings.schedule.as_deref().and_then(|path| Schedule::read(path, &facts.rank, folder.as_ref()));
     let guard: &'static Guard = Box::leak(Box::new(Guard {
         loader: Loader::new(ahead, libraries, nudge::driver_is_eager()),
         folder,
@@ -259,8 +255,7 @@ fn make_all_present(guard: &Guard) {
 }
 
 fn program_name() -> String {
-    let path = files::program();
-    let name = path.as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    let name = files::program().as_deref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "the program".to_owned())
 }
 

@@ -88,8 +88,7 @@ fn finish() {
         guard.tracker.recorder().seen_alive(guard.now());
         guard.tracker.recorder().set_state(state::ENDED);
         if guard.settings.summary {
-            let lines = [summary.lines(), guard.hazards.lines()].concat();
-            lines.iter().for_each(|line| standard_error::line(line));
+            [summary.lines(), guard.hazards.lines()].concat().iter().for_each(|line| standard_error::line(line));
         }
         let Some(folder) = &guard.folder else { return };
         guard.requests.end();
@@ -103,7 +102,10 @@ fn finish() {
             }
         }
         guard.hazards.finish(guard, Some(folder));
-        let kept = [("summary", folder.replace(RUN, &summary.json())), ("recording", guard.backing.save(folder))];
+        let kept = [
+            ("summary", folder.replace(RUN, &lazyguard_core::report::json(&summary))),
+            ("recording", guard.backing.save(folder)),
+        ];
         kept.into_iter().filter(|_| folder.asked_for).for_each(|(what, kept)| folder.say_unless(what, kept));
     });
 }

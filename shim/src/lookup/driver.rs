@@ -53,10 +53,8 @@ pub fn adopt(object: &Loaded<'_>) -> bool {
 
 /// Whether an object is the driver, by its own name or its file's.
 pub fn is_driver(dynamic: Dynamic, path: &[u8]) -> bool {
-    match dynamic.soname() {
-        Some(soname) => soname == c"libcuda.so.1" || soname == c"libcuda.so",
-        None => file_name(path).starts_with(b"libcuda.so"),
-    }
+    let is_own = |soname| soname == c"libcuda.so.1" || soname == c"libcuda.so";
+    dynamic.soname().map_or_else(|| file_name(path).starts_with(b"libcuda.so"), is_own)
 }
 
 /// A driver that is there at the start is not unloaded. A handle would run its constructors at once, before the C library's.

@@ -194,8 +194,7 @@ impl Dynamic {
         };
         // Those without a symbol come first.
         let own = rows(DT_RELA, DT_RELASZ, self.value(DT_RELACOUNT).unwrap_or(0));
-        let all = own.iter().chain(rows(DT_JMPREL, DT_PLTRELSZ, 0));
-        all.filter_map(|row| {
+        own.iter().chain(rows(DT_JMPREL, DT_PLTRELSZ, 0)).filter_map(|row| {
             let (kind, symbol) = (row.r_info as u32, (row.r_info >> 32) as u32);
             let is_one = ADDRESSES.contains(&kind) && row.r_addend == 0 && symbol != 0;
             let address = self.base.wrapping_add(row.r_offset as usize);

@@ -61,8 +61,7 @@ pub fn forget_if_gone() {
 /// The process's rank in a ready communicator, and the number of ranks.
 pub fn rank_and_count(communicator: *mut c_void) -> Option<(u32, u32)> {
     let (mut rank, mut ranks) = (0, 0);
-    let answers = [user_rank(communicator, &mut rank), count(communicator, &mut ranks)];
-    let are_known = answers == [Some(SUCCESS); 2];
+    let are_known = [user_rank(communicator, &mut rank), count(communicator, &mut ranks)] == [Some(SUCCESS); 2];
     are_known.then(|| Some((u32::try_from(rank).ok()?, u32::try_from(ranks).ok()?))).flatten()
 }
 

@@ -92,8 +92,7 @@ type Visit<'a> = &'a mut dyn FnMut(&Loaded<'_>) -> bool;
 unsafe extern "C" fn visit_one(info: *mut libc::dl_phdr_info, _: usize, visit: *mut c_void) -> c_int {
     // SAFETY: the loader's own record, and what `each` has given.
     let (info, visit) = unsafe { (&*info, &mut *visit.cast::<Visit<'_>>()) };
-    let goes_on = catch_unwind(AssertUnwindSafe(|| visit(&Loaded(info))));
-    c_int::from(!goes_on.unwrap_or(false))
+    c_int::from(!catch_unwind(AssertUnwindSafe(|| visit(&Loaded(info)))).unwrap_or(false))
 }
 
 /// Visits the loaded objects until one visit returns `false`. No object comes or goes meanwhile. The loader's lock of its list is held, not that of `dladdr`.
@@ -160,8 +159,7 @@ pub(super) fn relocated_read_only(headers: &[libc::Elf64_Phdr], base: u64) -> Ra
     // The last page stays writable.
     let page = page_bytes();
     let begin = base.wrapping_add(header.p_vaddr);
-    let end = begin.saturating_add(header.p_memsz);
-    (begin / page * page) as usize..(end / page * page) as usize
+    (begin / page * page) as usize..(begin.saturating_add(header.p_memsz) / page * page) as usize
 }
 
 #[cfg(target_arch = "x86_64")]

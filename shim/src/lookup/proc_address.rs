@@ -46,12 +46,10 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
     if slot.is_null() {
         return;
     }
-    let exact = EntryPoint::by_base(name).find(|entry_point| driver::calls(*entry_point, *slot));
-    let entry_point = match exact {
+    let entry_point = match EntryPoint::by_base(name).find(|entry_point| driver::calls(*entry_point, *slot)) {
         Some(entry_point) => entry_point,
         None => {
-            let per_thread = flags & PER_THREAD_DEFAULT_STREAM != 0;
-            let known = EntryPoint::by_request(name, version, per_thread)
+            let known = EntryPoint::by_request(name, version, flags & PER_THREAD_DEFAULT_STREAM != 0)
                 .filter(|entry_point| driver::answers_alike(symbol.cast(), entry_point.info().since, flags, *slot));
             let Some(entry_point) = known else {
                 if EntryPoint::by_base(name).next().is_some() {
@@ -63,8 +61,7 @@ pub fn substitute(symbol: Handle, pointer: Handle, version: i32, flags: u64) {
                 return;
             };
             // A pointer into another object is another layer's, or a second driver's; one into none is code that the driver has made.
-            let is_driver_s = driver::ADOPTED.addresses().contains(&(*slot as u64));
-            if !is_driver_s && link_map::object_of(*slot).is_some() {
+            if !driver::ADOPTED.addresses().contains(&(*slot as u64)) && link_map::object_of(*slot).is_some() {
                 return;
             }
             driver::remember(entry_point, *slot);

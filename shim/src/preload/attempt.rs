@@ -347,6 +347,5 @@ impl<'a> Attempt<'a> {
 }
 
 fn listed(kind: FunctionKind, owner: u64, handles: Option<Vec<u64>>) -> Result<Content, Skip> {
-    let content = |handles| Content { kind, owner, handles, is_held: false };
-    handles.map(content).ok_or(Skip::CannotEnumerate)
+    handles.map(|handles| Content { kind, owner, handles, is_held: false }).ok_or(Skip::CannotEnumerate)
 }

@@ -100,8 +100,7 @@ impl Questions {
     pub fn whole_context_idle(&self, process: &Process, context: u32, entered: Nanos, at_start: bool) -> Option<bool> {
         let entry = process.tracker.context_entry(context)?;
         // A capture in another context should be safe from relaxed mode; that is not tried.
-        let captures = process.tracker.contexts().any(|(_, context)| context.capturing());
-        if captures || captures_may_go_unseen() {
+        if process.tracker.contexts().any(|(_, context)| context.capturing()) || captures_may_go_unseen() {
             return None;
         }
         let handle = entry.handle();
@@ -240,8 +239,7 @@ fn captures_somewhere(process: &Process, context: u32) -> bool {
 /// stream waits for. The call's own stream is always queried: the call has to wait there.
 fn is_being_filled(process: &Process, number: u32, own: u32) -> bool {
     let Some(stream) = process.tracker.stream_entry(number).filter(|_| number != own) else { return false };
-    let is_known = process.tracker.fold_of(number);
-    !is_known
+    !process.tracker.fold_of(number)
         || queue_is_deep(stream.outstanding_count(process.tracker.stream_idle_until(stream)))
             && process.now().saturating_sub(stream.last_submitted()) < LATELY_NANOS
             && process.tracker.threads().filter(|(_, slot)| slot.in_use()).nth(1).is_some()

@@ -162,8 +162,7 @@ impl Libraries {
     }
 
     pub fn number_of(&self, place: &Place) -> Option<u32> {
-        let at = self.wanted.iter().position(|wanted| wanted.place == *place)?;
-        u32::try_from(at).ok()
+        u32::try_from(self.wanted.iter().position(|wanted| wanted.place == *place)?).ok()
     }
 
     /// The library of the fat binary that this reference is to; it becomes the caller's.
@@ -173,8 +172,7 @@ impl Libraries {
             return None;
         }
         let mut states = lock(&self.states);
-        let state = states.get_mut(number as usize).filter(|state| **state == State::Ready(ready))?;
-        *state = State::Given(ready.library);
+        *states.get_mut(number as usize).filter(|state| **state == State::Ready(ready))? = State::Given(ready.library);
         self.counted.given.fetch_add(1, Ordering::Relaxed);
         Some(ready.library)
     }
@@ -242,8 +240,7 @@ fn seems_to_be(object: &Loaded<'_>, place: &Place) -> bool {
 
 fn fat_binary_at<'a>(object: &'a Loaded<'_>, reference: u64) -> Option<&'a [u8]> {
     let begin = fat_binary_of(object.bytes(reference, REFERENCE_BYTES)?.try_into().ok()?)?;
-    let head = object.bytes(begin, Start::FatBinary.head_bytes())?;
-    let Length::Bytes(length) = length_of(head)? else { return None };
+    let Length::Bytes(length) = length_of(object.bytes(begin, Start::FatBinary.head_bytes())?)? else { return None };
     object.bytes(begin, usize::try_from(length).ok()?)
 }
 

@@ -97,8 +97,7 @@ impl Loader {
             return;
         }
         let is_late = process.tracker.contexts().next().is_some();
-        let kernels = || kernels::count(library).unwrap_or(0).into();
-        let waits = rest_waits(&process.settings, known, is_late, kernels);
+        let waits = rest_waits(&process.settings, known, is_late, || kernels::count(library).unwrap_or(0).into());
         let item = if waits { Item::Rest(library) } else { Item::Library(library) };
         self.queue().libraries.push(item);
         self.add_everywhere(process, item);

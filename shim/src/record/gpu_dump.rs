@@ -92,8 +92,7 @@ const LATEST_ERROR: Duration = Duration::from_secs(3);
 
 fn watch(ready: &Ready) {
     let file = CString::new(ready.file.as_os_str().as_bytes());
-    let watched = ready.is_watched && file.is_ok_and(|file| OWN_FILE.set(file).is_ok());
-    if watched {
+    if ready.is_watched && file.is_ok_and(|file| OWN_FILE.set(file).is_ok()) {
         results::set(LATE_ERROR);
     }
 }
@@ -260,8 +259,7 @@ impl Ready {
                 remove_if(self.own_file && size == 0, &self.file);
                 // A process that is killed removes nothing.
                 remove_if(self.own_pipe && unanswered, &self.pipe);
-                let why = format!("the driver has {what} in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)");
-                return Err((why, unanswered));
+                return Err((format!("the driver has {what} in {limit:?} (LAZYGUARD_GPU_DUMP_WAIT)"), unanswered));
             }
         }
         self.bring_into(to, size).map(|()| size).map_err(|why| (why, false))
@@ -300,8 +298,7 @@ fn is_unread(pipe: &Path) -> bool {
 
 /// Opens the pipe for writing. Without a reader this fails.
 fn open_pipe(pipe: &Path) -> io::Result<File> {
-    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    OpenOptions::new().write(true).custom_flags(flags).open(pipe)
+    OpenOptions::new().write(true).custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC).open(pipe)
 }
 
 fn modified(file: &Path) -> Option<SystemTime> {

@@ -13,7 +13,7 @@ use crate::runtime::process::Process;
 use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes};
 use lazyguard_core::map::{HashMap, HashSet};
-use lazyguard_core::report::SCHEMA;
+use lazyguard_core::report::{json, SCHEMA};
 use lazyguard_core::state::{Operation, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Lane;
@@ -70,8 +70,7 @@ const MOST_TO_COMPILE: usize = 4096;
 
 /// Whether an operation of that time has ended; so has one of a stream that is not known.
 fn has_ended(process: &Process, stream: u32, at: Nanos) -> bool {
-    let stream = process.tracker.stream_entry(stream);
-    stream.is_none_or(|s| s.has_ended(at, process.tracker.stream_idle_until(s)))
+    process.tracker.stream_entry(stream).is_none_or(|s| s.has_ended(at, process.tracker.stream_idle_until(s)))
 }
 
 impl Hazards {
@@ -264,7 +263,7 @@ impl Hazards {
             hazards,
             overflow,
         };
-        let kept = folder.replace(HAZARDS, &file.json());
+        let kept = folder.replace(HAZARDS, &json(&file));
         // A line only where the user has asked for the file.
         if folder.asked_for && !at_least {
             folder.say_unless("hazards", kept);

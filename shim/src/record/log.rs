@@ -174,8 +174,7 @@ impl Log {
     }
 
     fn lose(&self, lines: &[u8]) {
-        let count = lines.iter().filter(|&&b| b == b'\n').count() as u64;
-        self.lost.fetch_add(count, Ordering::Relaxed);
+        self.lost.fetch_add(lines.iter().filter(|&&b| b == b'\n').count() as u64, Ordering::Relaxed);
     }
 }
 

@@ -87,8 +87,7 @@ impl Mappings {
 
 fn is_fixed(path: &str) -> bool {
     let mut head = [0; HEAD_BYTES];
-    let read = files::open(path).and_then(|mut file| file.read_exact(&mut head));
-    read.is_ok() && has_fixed_addresses(&head)
+    files::open(path).and_then(|mut file| file.read_exact(&mut head)).is_ok() && has_fixed_addresses(&head)
 }
 
 #[cfg(test)]

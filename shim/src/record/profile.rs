@@ -117,8 +117,7 @@ impl Notes {
             if bytes > MOST_AHEAD_BYTES {
                 break;
             }
-            let path = self.image(id);
-            match read(&path, MOST_IMAGE_BYTES) {
+            match read(&self.image(id), MOST_IMAGE_BYTES) {
                 Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
                 Ok(_) => self.is_damaged(id, "not the image of that name"),
                 // Too large, or pruned.
@@ -286,8 +285,7 @@ impl Notes {
             part.prune(MOST_BYTES);
         }
         // A larger one would not be read.
-        let text = part.text_within(MOST_PART_BYTES as usize);
-        let written = self.keep(&self.folder, &self.part, text.as_bytes());
+        let written = self.keep(&self.folder, &self.part, part.text_within(MOST_PART_BYTES as usize).as_bytes());
         if written.is_ok() && many {
             // This one holds all of them.
             self.parts.iter().for_each(|part| drop(fs::remove_file(part)));

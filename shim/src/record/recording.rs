@@ -232,8 +232,7 @@ fn allocate(file: &File, from: usize, bytes: usize) -> Result<(), String> {
     // A file system, or a filter, that refuses: written bytes have their place.
     let zeros = vec![0u8; 1 << 20];
     (from..from + bytes).step_by(zeros.len()).try_for_each(|at| {
-        let piece = &zeros[..zeros.len().min(from + bytes - at)];
-        file.write_all_at(piece, at as u64).map_err(|error| error.to_string())
+        file.write_all_at(&zeros[..zeros.len().min(from + bytes - at)], at as u64).map_err(|error| error.to_string())
     })
 }
 

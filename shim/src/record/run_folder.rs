@@ -125,8 +125,7 @@ impl RunFolder {
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let name = private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16);
-            let path = base.join(name);
+            let path = base.join(private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16));
             // A folder or link of another process is never used.
             make_private(&path).ok().map(|()| path)
         })

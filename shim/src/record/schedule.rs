@@ -152,8 +152,7 @@ impl Seen {
     fn name(&mut self, entry_point: EntryPoint, caller: usize) -> String {
         let of_thread = thread::own_name().replace(char::is_whitespace, "_");
         let name = format!("{}@{:03x}%{of_thread}", entry_point.info().base(), caller & 0xfff);
-        let known = self.counts.iter().position(|(known, _)| *known == name);
-        let at = known.unwrap_or_else(|| {
+        let at = self.counts.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
             self.counts.push((name, 0));
             self.counts.len() - 1
         });

@@ -67,8 +67,7 @@ pub fn run(
             _ = leave();
             report(guard)
         };
-        let asked_to_fail = guard.requests.serve(guard, folder, raised.answer, reports, python);
-        if asked_to_fail || raised.fails {
+        if guard.requests.serve(guard, folder, raised.answer, reports, python) || raised.fails {
             guard.gpu_dump.job_fails();
         }
         if guard.hazards.has_news() {

@@ -23,8 +23,7 @@ pub fn first_look() -> u64 {
 
 /// Starts the guard's clock at 0; measures for a millisecond at most.
 pub fn start() {
-    let first = (LOADED[0].load(Ordering::Relaxed), LOADED[1].load(Ordering::Relaxed));
-    let scale = measure(first).unwrap_or(0);
+    let scale = measure((LOADED[0].load(Ordering::Relaxed), LOADED[1].load(Ordering::Relaxed))).unwrap_or(0);
     let base = if scale == 0 { system_nanos() } else { ticks() };
     HOT.clock_base.store(base, Ordering::Relaxed);
     HOT.clock_scale.store(scale, Ordering::Relaxed);

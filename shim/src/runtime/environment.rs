@@ -102,8 +102,7 @@ fn keep(entry: &[u8]) {
     if let Some(value) =
         entry.strip_prefix(b"LAZYGUARD=").filter(|_| !kept_bytes().any(|(name, _)| name == b"LAZYGUARD"))
     {
-        let value = value.strip_suffix(&[0]).unwrap_or(value);
-        SWITCH.store(if is_off(value) { OFF } else { ON }, Ordering::Relaxed);
+        SWITCH.store(if is_off(value.strip_suffix(&[0]).unwrap_or(value)) { OFF } else { ON }, Ordering::Relaxed);
     }
     let used = USED.load(Ordering::Relaxed);
     if ROOM - used < entry.len() {

@@ -93,8 +93,7 @@ fn by_call(address: u64, into: &mut [u8]) -> Option<usize> {
 impl OwnMemory {
     pub fn new() -> Self {
         // A process with a filter may end at the call; what a file needs is used everywhere.
-        let has_filter = has_filter().unwrap_or(false);
-        Self { by_file: Cell::new(has_filter), file: OnceCell::new() }
+        Self { by_file: Cell::new(has_filter().unwrap_or(false)), file: OnceCell::new() }
     }
 
     fn some(&self, address: u64, into: &mut [u8]) -> usize {

@@ -68,8 +68,7 @@ impl Alone {
         let Some(mut file) = self.kept.as_ref().or(opened.as_ref()) else { return false };
         let mut line = [0; 1024];
         let read = file.rewind().and_then(|()| file.read(&mut line)).unwrap_or(0);
-        let left = left(&String::from_utf8_lossy(&line[..read]));
-        left.is_some_and(|threads| threads <= COUNT.load(Ordering::Relaxed))
+        left(&String::from_utf8_lossy(&line[..read])).is_some_and(|threads| threads <= COUNT.load(Ordering::Relaxed))
     }
 }
 
@@ -152,8 +151,7 @@ pub fn unblock_signals() {
 
 /// Why there is no room for them beside the program's ([`lazyguard_core::tasks`]).
 pub fn too_few() -> Option<String> {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let enough = tasks::enough(processors);
+    let enough = tasks::enough(std::thread::available_parallelism().map_or(1, usize::from));
     let left = tasks::left(Path::new("/"), user(), enough).filter(|left| left.threads < enough)?;
     Some(format!(
         "only {} more threads may be started here ({}), and they are left to the program: the guard runs without its own, and \
@@ -165,8 +163,7 @@ pub fn too_few() -> Option<String> {
 fn user() -> Option<User> {
     // SAFETY: takes no arguments and cannot fail.
     let id = unsafe { libc::getuid() };
-    let most = process::limit(libc::RLIMIT_NPROC).filter(|most| id != 0 && *most != libc::RLIM_INFINITY)?;
-    Some(User { id, most })
+    Some(User { id, most: process::limit(libc::RLIMIT_NPROC).filter(|most| id != 0 && *most != libc::RLIM_INFINITY)? })
 }
 
 #[cfg(test)]

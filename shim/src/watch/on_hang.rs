@@ -6,7 +6,7 @@ use super::command::Commands;
 use crate::record::run_folder::RUN;
 use crate::record::Guard;
 use crate::runtime::standard_error;
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{json, HangReport};
 use lazyguard_core::settings::OnHang;
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -35,14 +35,12 @@ fn complete(guard: &'static Guard, how: &str) {
     guard.hazards.end();
     guard.hazards.finish(guard, guard.folder.as_ref());
     if let Some(folder) = &guard.folder {
-        let kept = folder.replace(RUN, &summary.json()).and_then(|()| guard.backing.save(folder));
-        folder.say_unless("summary", kept);
+        folder.say_unless("summary", folder.replace(RUN, &json(&summary)).and_then(|()| guard.backing.save(folder)));
         guard.requests.end();
         guard.gpu_dump.end();
     }
     if guard.settings.summary {
-        let lines = [summary.lines(), guard.hazards.lines()].concat();
-        lines.iter().for_each(|line| standard_error::line(line));
+        [summary.lines(), guard.hazards.lines()].concat().iter().for_each(|line| standard_error::line(line));
     }
     standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
 }

@@ -241,8 +241,7 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             (state == Some(0)).then_some(Answer::NotLoaded { function })
         }
         Question::Memory { address, wide } => {
-            let held = driver_queries::host_memory(address, wide).value();
-            held.map(|value| Answer::Holds { address, wide, value })
+            driver_queries::host_memory(address, wide).value().map(|value| Answer::Holds { address, wide, value })
         }
         Question::Resident { key, handle, kernel, threads, shared_bytes, device } => {
             let needs = || driver_queries::needs(handle as Handle, kernel, device, threads, shared_bytes);

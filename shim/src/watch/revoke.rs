@@ -165,8 +165,7 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         // The context is to live.
         return true;
     }
-    let seen = seen.unwrap_or_else(|| none(guard, why));
-    tell(guard, Some(report), seen, None)
+    tell(guard, Some(report), seen.unwrap_or_else(|| none(guard, why)), None)
 }
 
 /// Whether calls that a revoke has ended may not have returned yet.
@@ -284,8 +283,7 @@ fn why_not(number: u32, result: i32) -> String {
 
 /// The context in which it has worked, or 0.
 fn context_of(guard: &Guard, one: &Communicator) -> u64 {
-    let newest = use_of(one).map_or(0, |own| own.streams[0].load(Ordering::Relaxed));
-    let stream = guard.tracker.stream_entry(newest);
+    let stream = guard.tracker.stream_entry(use_of(one).map_or(0, |own| own.streams[0].load(Ordering::Relaxed)));
     stream.and_then(|stream| guard.tracker.context_entry(stream.context())).map_or(0, |context| context.handle())
 }
 
@@ -305,14 +303,10 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
     RevokedSeen { at: guard.now(), nanos: 0, communicators: Vec::new(), missing: Some(why.to_owned()) }
 }
 
-/// Whether a thread is to get the error. In one that watches collectives, it would end the process.
-fn is_to_know(number: u32) -> bool {
-    !thread::name(number).starts_with(WATCHES_COLLECTIVES)
-}
-
 fn begin(guard: &Guard) {
     let threads = guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| slot.thread());
-    let threads = threads.filter(|thread| is_to_know(*thread)).map(AtomicU32::new);
+    // Not those that watch collectives: the error would end the process.
+    let threads = threads.filter(|thread| !thread::name(*thread).starts_with(WATCHES_COLLECTIVES)).map(AtomicU32::new);
     // Hooks may still read the former list.
     TO_TELL.store(Box::into_raw(Box::new(threads.collect())), Ordering::Relaxed);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);

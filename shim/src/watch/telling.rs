@@ -4,7 +4,7 @@ use super::live_report::ends;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
 use crate::record::Guard;
-use lazyguard_core::report::{Block, HangReport};
+use lazyguard_core::report::{json, Block, HangReport};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 
@@ -38,8 +38,7 @@ pub(super) fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) 
     let core = |folder: &RunFolder| {
         format!("where the device's threads stand is in {}", folder.path().join(GPU_CORE).display())
     };
-    let line = seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core));
-    guard.reports.add(&Block::marked(line));
+    guard.reports.add(&Block::marked(seen.missing_in_words().or_else(|| guard.folder.as_ref().map(core))));
     if let Some(report) = report {
         report.gpu_dump = Some(seen);
     }
@@ -52,11 +51,11 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
         reported.report.gpu_dump.clone_from(&report.gpu_dump);
         reported.report.revoked.clone_from(&report.revoked);
     }
-    guard.unless_ended(|folder| drop(folder.replace(HANG, &report.json())));
+    guard.unless_ended(|folder| drop(folder.replace(HANG, &json(report))));
 }
 
 pub(super) fn keep_summary(guard: &Guard) {
-    guard.unless_ended(|folder| drop(folder.replace(RUN, &guard.summary(RUNNING).json())));
+    guard.unless_ended(|folder| drop(folder.replace(RUN, &json(&guard.summary(RUNNING)))));
 }
 
 pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Nanos) -> HangReport {
@@ -68,7 +67,7 @@ pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Na
 
 pub(super) fn keep(guard: &Guard, report: &HangReport) {
     guard.unless_ended(|folder| {
-        let files = [(HANG, report.json()), (RUN, guard.summary(RUNNING).json())];
+        let files = [(HANG, json(report)), (RUN, json(&guard.summary(RUNNING)))];
         let kept = files.iter().try_for_each(|(name, content)| folder.replace(name, content));
         folder.say_unless("report", kept.and_then(|()| guard.backing.save(folder)));
     });

@@ -24,8 +24,7 @@ pub fn drivers() -> impl Iterator<Item = u32> {
 }
 
 fn all() -> impl Iterator<Item = u32> {
-    let tasks = entries_of(Path::new("/proc/self/task"));
-    tasks.filter_map(|task| task.name().to_str()?.parse().ok())
+    entries_of(Path::new("/proc/self/task")).filter_map(|task| task.name().to_str()?.parse().ok())
 }
 
 fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {

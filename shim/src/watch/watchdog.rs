@@ -175,8 +175,7 @@ impl Watch {
             self.awake_since = now;
         }
         // Waiting for a thread that a schedule holds is no hang.
-        let held = self.guard.schedule.as_ref().map_or(0, Schedule::held);
-        self.awake_since = self.awake_since.max(held);
+        self.awake_since = self.awake_since.max(self.guard.schedule.as_ref().map_or(0, Schedule::held));
     }
 
     fn tick(&mut self, now: Nanos) {
@@ -281,8 +280,7 @@ impl Watch {
     fn look(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
         if report.status == Status::Well {
-            let pause = (self.threshold / 2).max(250_000_000);
-            self.look_at = now + pause.max(self.rest());
+            self.look_at = now + (self.threshold / 2).max(250_000_000).max(self.rest());
             return;
         }
         self.tell(report, waiting);
@@ -459,8 +457,7 @@ impl Watch {
 
 fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u32, Nanos)> {
     let is_one = |stream: &&BusyStream| waiting.is_empty() && report.snapshot.stands_at_rest(stream);
-    let streams = report.snapshot.streams.iter().filter(is_one);
-    Device::reported(guard, streams.map(|stream| stream.stream.number))
+    Device::reported(guard, report.snapshot.streams.iter().filter(is_one).map(|stream| stream.stream.number))
 }
 
 fn is_query(call: &PublishedCall) -> bool {

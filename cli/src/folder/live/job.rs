@@ -79,8 +79,7 @@ fn runs_of(what: &Path, problems: &mut Vec<String>) -> Result<Vec<(PathBuf, Run)
     let what = runs::newest_quietly(what);
     if !what.is_dir() || is_process_folder(&what) {
         let run = Run::find_quietly(&what).map_err(|failure| failure.to_string())?;
-        let place = run.folder.as_ref().or(run.recording.as_ref()).unwrap_or(&what);
-        return Ok(vec![(place.clone(), run)]);
+        return Ok(vec![(run.folder.as_ref().or(run.recording.as_ref()).unwrap_or(&what).clone(), run)]);
     }
     let folders = runs::process_folders(&what, problems, |_| true).into_iter();
     let found = |folder: PathBuf| match Run::find_quietly(&folder) {

@@ -63,16 +63,14 @@ impl Heartbeat {
     }
 
     pub fn life(&self, facts: &ProcessFacts, status: Status) -> Life {
-        let moves = self.moved.is_some_and(|at| at.elapsed() < MISSING_AFTER);
-        life(facts, status, moves, age_by_clock(facts))
+        life(facts, status, self.moved.is_some_and(|at| at.elapsed() < MISSING_AFTER), age_by_clock(facts))
     }
 }
 
 /// The age of the newest heartbeat by this machine's monotonic clock, where that makes sense.
 fn age_by_clock(facts: &ProcessFacts) -> Option<Nanos> {
     let now = Duration::try_from(clock_gettime(ClockId::Monotonic)).ok()?;
-    let now = u64::try_from(now.as_nanos()).ok()?;
-    now.checked_sub(facts.armed_monotonic_nanos.checked_add(facts.last_seen)?)
+    u64::try_from(now.as_nanos()).ok()?.checked_sub(facts.armed_monotonic_nanos.checked_add(facts.last_seen)?)
 }
 
 fn life(facts: &ProcessFacts, status: Status, moves: bool, age: Option<Nanos>) -> Life {

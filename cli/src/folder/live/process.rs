@@ -109,7 +109,7 @@ impl Followed {
 
     pub fn is_undecided(&self) -> bool {
         self.live.as_ref().is_some_and(|live| {
-            let facts = live.tables().facts();
+            let facts = live.tables.facts();
             self.heartbeat.is_undecided(facts, Status::of(self.run.process.unwrap_or(facts.process)))
         })
     }
@@ -126,10 +126,10 @@ impl Followed {
         let Some(live) = &mut self.live else { return self.unrecorded() };
         // A recording that cannot be read any more stays as it was.
         let _ = live.refresh();
-        self.heartbeat.see(live.tables().facts().last_seen);
+        self.heartbeat.see(live.tables.facts().last_seen);
         let mut in_progress = HashMap::new();
         if depth == Depth::Records {
-            for thread in live.tables().threads() {
+            for thread in live.tables.threads() {
                 in_progress.extend(thread.call_in_progress.map(|call| ((thread.number, call.entered), call)));
             }
             let (tally, gathered) = (&mut self.tally, &mut self.gathered);
@@ -142,9 +142,7 @@ impl Followed {
             }
         }
         let mut now = self.now()?;
-        for call in in_progress.values() {
-            now.tally.blocked_for(call, self.since(call.entered));
-        }
+        in_progress.values().for_each(|call| now.tally.blocked_for(call, self.since(call.entered)));
         if let Some((at, before)) = &self.before {
             let seconds = at.elapsed().as_secs_f64();
             // Counts of threads that end are moved from one place to another, and may be in neither for a moment.
@@ -165,12 +163,12 @@ impl Followed {
     }
 
     fn since(&self, begin: Nanos) -> Nanos {
-        self.live.as_ref().map_or(0, |live| live.tables().facts().last_seen.saturating_sub(begin))
+        self.live.as_ref().map_or(0, |live| live.tables.facts().last_seen.saturating_sub(begin))
     }
 
     fn now(&self) -> Option<ProcessNow> {
         let live = self.live.as_ref()?;
-        let recording = live.tables();
+        let recording = &live.tables;
         let lost = Lane::ALL.map(|lane| live.lost(lane) + recording.lanes()[lane as usize].dropped);
         let facts = recording.facts();
         let life = self.heartbeat.life(facts, Status::of(self.run.process.unwrap_or(facts.process)));
@@ -304,7 +302,7 @@ mod tests {
     use super::*;
     use crate::recordings::{facts, hazard, launch, Job};
     use lazyguard_core::diagnose::{Snapshot, Status as Verdict};
-    use lazyguard_core::report::{HangReport, PreloadSummary};
+    use lazyguard_core::report::{json, HangReport, PreloadSummary};
     use lazyguard_core::trace::Kind;
     use std::fs;
 
@@ -334,7 +332,7 @@ mod tests {
         job.save(&folder, 1_040_000_000);
         let report = HangReport::new(4242, "train", None, Snapshot::default(), PreloadSummary::default());
         let mut report = HangReport { status: Verdict::Hang, ..report };
-        fs::write(folder.join("hang.json"), report.json()).unwrap();
+        fs::write(folder.join("hang.json"), json(&report)).unwrap();
         let now = followed.look(Depth::Records).unwrap();
         assert_eq!((now.life, now.launches, now.hangs()), (Life::Runs, 5, true));
         assert!(now.launches_per_second.is_some_and(|rate| rate > 0.0));
@@ -351,7 +349,7 @@ mod tests {
 
         report.resolved = Some(2_000_000_000);
         // Another file, as the guard puts it there.
-        fs::write(folder.join("new"), report.json()).unwrap();
+        fs::write(folder.join("new"), json(&report)).unwrap();
         fs::rename(folder.join("new"), folder.join("hang.json")).unwrap();
         job.ended();
         job.save(&folder, 2_000_000_000);

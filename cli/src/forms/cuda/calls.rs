@@ -29,8 +29,7 @@ impl<'a> Calls<'a> {
         for record in entries.iter().map(|entry| &entry.record) {
             let is_cold = matches!(record.kind, Kind::ColdFunction | Kind::ColdModule);
             if is_cold && record.entry_point.class() != Class::ModuleLoad {
-                let in_context = objects.libraries.entry(owner(record)).or_insert(true);
-                *in_context &= record.kind == Kind::ColdFunction;
+                *objects.libraries.entry(owner(record)).or_insert(true) &= record.kind == Kind::ColdFunction;
                 if !launched.contains(&record.function) {
                     objects.cold.insert(record.function);
                 }
@@ -241,8 +240,7 @@ impl<'a> Calls<'a> {
         }
         let mut nodes = String::new();
         for part in &contents.parts {
-            let node = self.node(record, part)?;
-            nodes.push_str(&node.repeat(part.count.min(4) as usize));
+            nodes.push_str(&self.node(record, part)?.repeat(part.count.min(4) as usize));
         }
         let name = self.objects.graph(&format!("const CUgraphExec {{}} = Graph(){nodes}.ready();"));
         self.graphs.insert((handle, submitted), name.clone());

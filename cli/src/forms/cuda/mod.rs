@@ -59,8 +59,7 @@ fn steps(calls: &mut Calls<'_>, entries: &[Entry], until: Nanos) -> Result<Vec<S
         let statement = calls.statement(entry)?;
         // Another thread's call came before this one returned.
         let overtaken = entries.get(number + 1).is_some_and(|next| next.record.entered < entry.record.returned);
-        let has_returned = (1..=until).contains(&entry.record.returned);
-        let returns = has_returned && entry.record.kind != Kind::Queries && !overtaken;
+        let returns = (1..=until).contains(&entry.record.returned) && entry.record.kind != Kind::Queries && !overtaken;
         let context = calls.objects.context(u32::from(entry.record.context));
         match steps.last_mut() {
             Some(last) if (last.thread, &last.statement, last.returns) == (entry.thread, &statement, true) => {
@@ -107,8 +106,7 @@ fn entries_of(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict], most: 
     };
     let waits = snapshot.event_waits.iter().filter(|wait| is_near(wait.stream, wait.at)).map(|wait| wait.recorded);
     let blocked = snapshot.blocked.iter().flat_map(|call| [call.entered, call.event_recorded.unwrap_or(call.entered)]);
-    let loads = snapshot.loads.iter().map(|load| load.at);
-    let at: BTreeSet<Nanos> = waits.chain(blocked).chain(loads).collect();
+    let at: BTreeSet<Nanos> = waits.chain(blocked).chain(snapshot.loads.iter().map(|load| load.at)).collect();
     let written =
         |at: Nanos| snapshot.waits.iter().any(|wait| wait.newest_write.as_ref().is_some_and(|write| write.at == at));
     let context_waits = |event: u64| snapshot.event_waits.iter().any(|wait| wait.event == event);

@@ -86,8 +86,7 @@ impl<'a> Objects<'a> {
     /// A kernel by the number of its function. `local` is whether it needs more local memory than there is.
     pub fn kernel(&mut self, number: u32, context: u32, at: Nanos, local: bool) -> String {
         place(&mut self.contexts, context);
-        let known = self.kernels.iter_mut().position(|kernel| kernel.number == number);
-        let at = known.unwrap_or_else(|| {
+        let at = self.kernels.iter_mut().position(|kernel| kernel.number == number).unwrap_or_else(|| {
             let function = self.texts.function(number, at);
             let name = function.and_then(|function: FunctionSeen<'_>| function.name).unwrap_or("kernel");
             let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '$', "_");
@@ -161,8 +160,7 @@ impl<'a> Objects<'a> {
     /// More streams than hardware queues get theirs in turn, by their first launches, which the hanging program's streams had in this order.
     fn queues(&self, text: &mut String) {
         let is_of_module = |kernel: &Kernel| !kernel.local && !self.libraries.contains_key(&kernel.owner);
-        let kernel = self.kernels.iter().position(is_of_module).filter(|_| self.streams.len() > HARDWARE_QUEUES);
-        if let Some(at) = kernel {
+        if let Some(at) = self.kernels.iter().position(is_of_module).filter(|_| self.streams.len() > HARDWARE_QUEUES) {
             text.push_str("for (const CUstream one : stream)\n");
             let _ = writeln!(text, "  if (one != nullptr) CK(launch(kernel_{at}, 1, 1, one, already));");
         }

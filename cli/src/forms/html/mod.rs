@@ -245,7 +245,6 @@ fn processes(page: &mut Markup, seen: &Seen<'_>) {
     page.table("Table of the processes", "table", "The processes of the run, the worst first", &columns);
     for process in seen.processes.iter().take(MOST_PROCESSES) {
         let cause = process.stood.as_ref().and_then(|stood| gist(stood.report())).unwrap_or_default();
-        let launches = process.summary.as_ref().map(|summary| summary.launches.to_string()).unwrap_or_default();
         page.row(&[
             &short(&process.rank, 40),
             &process.process,
@@ -254,7 +253,7 @@ fn processes(page: &mut Markup, seen: &Seen<'_>) {
             &process.word(),
             &short(&process.ended, 200),
             &cause,
-            &launches,
+            &process.summary.as_ref().map(|summary| summary.launches.to_string()).unwrap_or_default(),
             &process.met(),
             &short(&process.name, 120),
         ]);

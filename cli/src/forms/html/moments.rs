@@ -65,8 +65,7 @@ impl Window {
         let wall = |process: &Process, at: Nanos| process.armed_unix_nanos.saturating_add(at);
         let reports = || known().filter_map(|process| Some((process, process.stood.as_ref()?.report())));
         let began = |(process, report): (&Process, &HangReport)| {
-            let entered = report.waited_in().map(|call| call.entered).min().unwrap_or(report.snapshot.last_activity);
-            wall(process, entered)
+            wall(process, report.waited_in().map(|call| call.entered).min().unwrap_or(report.snapshot.last_activity))
         };
         let blocked =
             reports().flat_map(|(process, report)| report.waited_in().map(|call| wall(process, call.entered)));
@@ -157,8 +156,7 @@ struct Thread {
 impl Thread {
     fn push(&mut self, window: &Window, share: &Share, new: Growing) {
         // Twice as far from the hang, twice as coarse.
-        let distance = window.zero.abs_diff(new.start);
-        let close = distance / (share.slices as u64).max(1) * 8;
+        let close = window.zero.abs_diff(new.start) / (share.slices as u64).max(1) * 8;
         let fits = |old: &&mut Growing| {
             let short = |slice: &Growing| slice.end.is_some_and(|end| end - slice.start.min(end) <= close);
             old.what.kind() == new.what.kind()
@@ -269,8 +267,7 @@ impl Collected {
             all.not_shown[2] += bundled.map(|slice| slice.count).sum::<usize>();
             all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut names)).collect() });
         }
-        let streams = streams.iter().take(for_streams);
-        all.lanes.extend(streams.map(|busy| Lane::of_stream(busy, armed, &before)));
+        all.lanes.extend(streams.iter().take(for_streams).map(|busy| Lane::of_stream(busy, armed, &before)));
         all
     }
 }

@@ -200,8 +200,7 @@ fn arrow_between(page: &mut Markup, from: &Node, to: &Node, tip: &str) -> (i64, 
         let left = from.x.min(to.x) - BOX / 2;
         let (start, end) = (from.top() + HIGH / 2, to.top() + HIGH / 2);
         let (tail, far, tip) = (from.x - BOX / 2, left - 90, to.x - BOX / 2 - 2);
-        let line = format!("M{tail} {start}C{far} {start} {far} {end} {tip} {end}");
-        (line, left - 76, (start + end) / 2, "end")
+        (format!("M{tail} {start}C{far} {start} {far} {end} {tip} {end}"), left - 76, (start + end) / 2, "end")
     };
     page.empty(r#"path class="arrow""#, &[("d", &line), ("marker-end", &tip)]);
     (x, y, anchor)

@@ -28,8 +28,7 @@ pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&R
     let groups = compared.map_or_else(|| by_state(processes), |ranks| by_role(ranks, processes));
     let (left, right): (Vec<_>, Vec<_>) = groups.into_iter().partition(|group| !group.is_odd);
     let sizes = |groups: &[Group]| groups.iter().map(|group| height(group) + 16).sum::<i64>();
-    let high = sizes(&left).max(sizes(&right)) + 8;
-    page.picture("Picture of the ranks", "picture", (WIDTH, high), "ranks-title");
+    page.picture("Picture of the ranks", "picture", (WIDTH, sizes(&left).max(sizes(&right)) + 8), "ranks-title");
     page.say(r#"title id="ranks-title""#, compared.map_or("The processes by their state", |ranks| &ranks.sentence));
     page.tip("ranks-arrow");
     let mut column = |groups: &[Group], x| {
@@ -51,8 +50,7 @@ pub(super) fn draw(page: &mut Markup, processes: &[Process], compared: Option<&R
         page.empty(r#"path class="arrow" marker-end="url(#ranks-arrow)""#, &[("d", &line)]);
     }
     if let (Some(tail), Some(tip)) = (tails.first(), tips.first()) {
-        let place = (4 + GROUP + ACROSS / 2, (tail + tip) / 2 - 8);
-        page.at(r#"text text-anchor="middle" class="how""#, place, "wait for");
+        page.at(r#"text text-anchor="middle" class="how""#, (4 + GROUP + ACROSS / 2, (tail + tip) / 2 - 8), "wait for");
     }
     page.close_all(2);
 }
@@ -146,8 +144,7 @@ fn by_state(processes: &[Process]) -> Vec<Group> {
         let ranks: Option<Vec<u64>> = processes.iter().map(|process| process.rank.parse().ok()).collect();
         let who = ranks.map_or_else(|| counted(processes.len() as u64, "process"), ranks_in_words);
         let class = if place == 0 { "thread" } else { "operation" };
-        let members = processes.iter().map(named).collect();
-        Group { members, ..Group::of(format!("{who}: {word}"), class, &[]) }
+        Group { members: processes.iter().map(named).collect(), ..Group::of(format!("{who}: {word}"), class, &[]) }
     };
     states.into_iter().map(group).collect()
 }

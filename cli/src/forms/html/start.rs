@@ -53,8 +53,7 @@ pub(super) fn draw(page: &mut Markup, starts: &[Start], processes: usize) {
         page.close().text(part.text()).close();
     }
     page.close();
-    let size = (WIDTH, starts.len() as i64 * LANE + 4);
-    page.picture("Bars of the cold start", "start", size, "start-title");
+    page.picture("Bars of the cold start", "start", (WIDTH, starts.len() as i64 * LANE + 4), "start-title");
     let title = "Where the time of the start went; the table below says the same";
     page.say(r#"title id="start-title""#, title);
     let wide = |nanos: u64| {

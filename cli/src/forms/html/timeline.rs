@@ -127,7 +127,6 @@ impl Scale {
         let (left, right) = self.place(slice).unwrap_or((LEFT * 10, LEFT * 10));
         let wide = if self.place(slice).is_some() { (right - left).max(LEAST) } else { 0 };
         let (top, high) = slice.what.place();
-        let end = slice.end.map(|end| self.at(end).to_string()).unwrap_or_default();
         let attributes: [Attribute<'_>; 9] = [
             ("class", &slice.what.class()),
             ("x", &tenths(left)),
@@ -136,7 +135,7 @@ impl Scale {
             ("height", &high),
             ("data-n", &number),
             ("data-a", &self.at(slice.start)),
-            ("data-b", &end),
+            ("data-b", &slice.end.map(|end| self.at(end).to_string()).unwrap_or_default()),
             ("data-l", &short(&slice.label, 60)),
         ];
         page.empty("rect", &attributes);
@@ -174,8 +173,7 @@ fn step(span: i128) -> (i128, i128, &'static str) {
         if span / step <= 9 {
             break;
         }
-        let power = 10_i128.pow(step.ilog10());
-        step = power * factor;
+        step = 10_i128.pow(step.ilog10()) * factor;
     }
     let (unit, name) = match step {
         1_000_000_000.. => (1_000_000_000, "s"),
@@ -191,8 +189,7 @@ fn tenths(value: i64) -> String {
 }
 
 fn since_zero(at: i128) -> String {
-    let nanos = u64::try_from(at.unsigned_abs()).unwrap_or(u64::MAX);
-    format!("{}{}", if at < 0 { "\u{2212}" } else { "+" }, Took(nanos))
+    format!("{}{}", if at < 0 { "\u{2212}" } else { "+" }, Took(u64::try_from(at.unsigned_abs()).unwrap_or(u64::MAX)))
 }
 
 fn table(page: &mut Markup, moments: &Moments, scale: &Scale) {

@@ -20,8 +20,7 @@ pub(crate) struct Shown {
 }
 
 pub(crate) fn of_report(hang: &HangReport) -> Vec<Shown> {
-    let verdicts = hang.verdicts.iter();
-    verdicts.map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
+    hang.verdicts.iter().map(|verdict| shown(verdict, &hang.snapshot, Some(hang.status), "hang.json")).collect()
 }
 
 /// When a reported hang was over, if none of its calls is in progress: at its report, or later.
@@ -53,9 +52,7 @@ fn shown(verdict: &Verdict, snapshot: &Snapshot, status: Option<Status>, told_by
     if let Some(status) = status {
         add("status", format!("{status:?}").to_lowercase());
     }
-    for (number, step) in (1..).zip(&verdict.chain) {
-        add(&format!("chain {number}"), step.clone());
-    }
+    (1..).zip(&verdict.chain).for_each(|(number, step)| add(&format!("chain {number}"), step.clone()));
     for (number, culprit) in (1..).zip(&verdict.culprits) {
         let (stream, operation) = (&culprit.stream, &culprit.operation);
         let of = operation.function.as_deref().map(|f| format!(" of {}", demangle(f))).unwrap_or_default();

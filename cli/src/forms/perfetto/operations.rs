@@ -170,8 +170,7 @@ impl<'a> Operations<'a> {
 
     pub fn arrow_from_event(&mut self, recorded: Option<Recorded>) -> Option<u64> {
         let Recorded { stream, at, .. } = recorded?;
-        let from = *self.records_of_events.get(&(stream, at))?;
-        Some(self.arrow_from(from))
+        Some(self.arrow_from(*self.records_of_events.get(&(stream, at))?))
     }
 
     fn value_wait(&mut self, wait: ValueWait, origin: Origin) -> Option<u64> {
@@ -290,8 +289,7 @@ impl<'a> Operations<'a> {
         facts.add("not known to have ended", Value::Bool(true), end.is_none());
         let category = event_of_record(Kind::Call, class);
         let name = self.names.function_of(record).unwrap_or(record.entry_point.info().base());
-        let event = Event { track: row.track, at, name, category, flows: &operation.arrows, facts: &facts };
-        self.trace.slice(&event, end)
+        self.trace.slice(&Event { track: row.track, at, name, category, flows: &operation.arrows, facts: &facts }, end)
     }
 
     pub fn finish(&mut self) -> io::Result<()> {
@@ -301,8 +299,7 @@ impl<'a> Operations<'a> {
             let until = self.complete_until(&stream, number);
             for row in &mut stream.rows {
                 if let Some(operation) = row.open.take() {
-                    let end = (operation.record.entered <= until).then_some(until);
-                    self.write(row, &operation, end, false)?;
+                    self.write(row, &operation, (operation.record.entered <= until).then_some(until), false)?;
                 }
             }
         }

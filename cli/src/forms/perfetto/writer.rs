@@ -236,9 +236,7 @@ impl<'o> Trace<'o> {
                     }
                 });
             }
-            for &flow in event.flows {
-                message.fixed(event::FLOWS, flow);
-            }
+            event.flows.iter().for_each(|&flow| message.fixed(event::FLOWS, flow));
         });
         self.finish_packet()
     }

@@ -33,8 +33,7 @@ const TABLE: [Row; 16] = [
         plain(now.revoked.iter().map(|revoked| revoked.communicators.len() as f64).sum())
     }),
     ("lazyguard_slow", GAUGE, "1 while something is waited for past the threshold that may still end.", |now| {
-        let slow = now.life.is_there() && now.hang.as_ref().is_some_and(|hang| !hang.is_hang);
-        plain(f64::from(u8::from(slow)))
+        plain(f64::from(u8::from(now.life.is_there() && now.hang.as_ref().is_some_and(|hang| !hang.is_hang))))
     }),
     ("lazyguard_calls_total", COUNTER, "Driver calls made.", |now| plain(now.calls as f64)),
     ("lazyguard_launches_total", COUNTER, "Kernels and graphs launched.", |now| plain(now.launches as f64)),

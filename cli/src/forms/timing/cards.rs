@@ -44,12 +44,11 @@ pub(super) fn of_start(folder: Option<&Path>, summary: &ColdStart) -> CardsOfSta
     let began = summary.began_unix_ns;
     let steady_at = began.saturating_add(summary.steady.until_ns);
     let of = |card: &Card| {
-        let reached = seen.reached_clock_of(card.index, began, steady_at);
         Some(CardOfStart {
             card: card.clone(),
             start: seen.at(card.index, began)?.clone(),
             steady: seen.at(card.index, steady_at)?.clone(),
-            clock_reached_ns: reached.map(|at| at - began),
+            clock_reached_ns: seen.reached_clock_of(card.index, began, steady_at).map(|at| at - began),
         })
     };
     let cards = seen.cards.iter().filter_map(of).collect();

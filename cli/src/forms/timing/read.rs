@@ -63,8 +63,7 @@ pub(super) fn processes(what: &Path) -> Result<Vec<Run>, Failure> {
         return Ok(vec![run]);
     }
     let folders = process_folders(what, &mut Vec::new(), |_| true);
-    let recorded = folders.iter().filter(|folder| folder.join(RECORDING).is_file());
-    recorded.map(|folder| Run::find(folder)).collect()
+    folders.iter().filter(|folder| folder.join(RECORDING).is_file()).map(|folder| Run::find(folder)).collect()
 }
 
 impl ProcessTimes {

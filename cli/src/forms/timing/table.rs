@@ -9,8 +9,7 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 /// A part of a whole as a bar; what is there at all is seen.
 pub(super) fn bar(part: u64, whole: u64) -> String {
     let length = u128::from(part) * u128::from(BAR) / u128::from(whole.max(1));
-    let length = usize::try_from(length).unwrap_or(0).max(usize::from(part > 0));
-    "#".repeat(length)
+    "#".repeat(usize::try_from(length).unwrap_or(0).max(usize::from(part > 0)))
 }
 
 #[cfg(test)]

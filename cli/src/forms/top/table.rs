@@ -40,8 +40,7 @@ pub(crate) fn lines(processes: &[ProcessNow], problems: &[String], width: Option
 fn summary(processes: &[ProcessNow]) -> String {
     // A sum of nothing would be -0.
     let rate = processes.iter().filter_map(|now| now.launches_per_second).fold(0.0, |all, rate| all + rate);
-    let hanging = processes.iter().filter(|now| now.hangs()).count();
-    let hang = match hanging {
+    let hang = match processes.iter().filter(|now| now.hangs()).count() {
         0 => "no hang".to_owned(),
         1 => "1 hangs".to_owned(),
         count => format!("{count} hang"),

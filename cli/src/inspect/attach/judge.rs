@@ -2,7 +2,7 @@
 //!
 //! Must not: name a stream, a kernel or an operation: none is visible from outside. Promise that a call never ends.
 
-use super::seen::{Candidate, DriverCall, ThreadSeen};
+use super::seen::{Candidate, DriverCall, ThreadOutside};
 use lazyguard_core::api::{Class, Code, EntryPoint};
 
 pub(super) fn call(function: Option<&str>, lasts: bool) -> DriverCall {
@@ -45,8 +45,8 @@ fn waits_for(class: Class) -> Option<&'static str> {
 }
 
 /// The codes that fit, the likeliest first. `has_nccl`: a shared library of NCCL is mapped.
-pub(super) fn candidates(threads: &[ThreadSeen], has_nccl: bool) -> Vec<Candidate> {
-    let in_call = |thread: &&ThreadSeen| thread.call.as_ref().is_some_and(|call| call.lasts);
+pub(super) fn candidates(threads: &[ThreadOutside], has_nccl: bool) -> Vec<Candidate> {
+    let in_call = |thread: &&ThreadOutside| thread.call.as_ref().is_some_and(|call| call.lasts);
     let in_calls = threads.iter().filter(in_call).map(|thread| {
         let function = thread.call.as_ref().and_then(|call| call.function.as_deref());
         (thread, function.unwrap_or("a function that has no name"), function.and_then(class_of))
@@ -100,8 +100,8 @@ pub(super) fn candidates(threads: &[ThreadSeen], has_nccl: bool) -> Vec<Candidat
 mod tests {
     use super::*;
 
-    fn thread(number: u32, function: Option<&str>, lasts: bool) -> ThreadSeen {
-        ThreadSeen {
+    fn thread(number: u32, function: Option<&str>, lasts: bool) -> ThreadOutside {
+        ThreadOutside {
             thread: number,
             name: String::new(),
             state: String::new(),
@@ -116,7 +116,7 @@ mod tests {
         }
     }
 
-    fn codes(threads: &[ThreadSeen], has_nccl: bool) -> Vec<&'static str> {
+    fn codes(threads: &[ThreadOutside], has_nccl: bool) -> Vec<&'static str> {
         candidates(threads, has_nccl).iter().map(|candidate| candidate.code.name()).collect()
     }
 
@@ -134,7 +134,7 @@ mod tests {
         assert_eq!(codes(&both, true), ["LG202", "LG208", "LG201", "LG203", "LG299"]);
         assert_eq!(codes(&[thread(1, None, true)], false), ["LG299"]);
         assert_eq!(codes(&[thread(1, Some("cuModuleLoadData"), false)], false), [""; 0], "it has moved on");
-        let host = ThreadSeen { runs_host_function: true, call: None, ..thread(9, None, false) };
+        let host = ThreadOutside { runs_host_function: true, call: None, ..thread(9, None, false) };
         assert_eq!(codes(&[host, thread(1, Some("cuStreamSynchronize"), true)], false)[0], "LG207");
     }
 

@@ -3,10 +3,10 @@
 //!
 //! Must not: stop a thread that sleeps in a system call which a stop would end early with EINTR, as `epoll_wait`.
 
-use super::refused;
-use super::seen::ThreadSeen;
+use super::seen::ThreadOutside;
 use super::target::{is_of_the_driver, Target};
 use super::tracer::{self, Copied, NotCopied};
+use crate::folder::refused;
 use crate::stacks;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{walk_from, Machine, Memory, Registers, Walked};
@@ -86,7 +86,7 @@ impl Doing {
 }
 
 pub(super) struct Look {
-    pub seen: ThreadSeen,
+    pub seen: ThreadOutside,
     pointers: Vec<u64>,
 }
 
@@ -172,7 +172,8 @@ impl<'a> Looker<'a> {
         let stopped = (letter == Some('T')).then(|| "stopped".to_owned());
         let state = stopped.or(state).unwrap_or_else(|| "unknown".to_owned());
         let (is_whole, StackSeen { frames, notes, .. }) = (walked.is_whole, stack);
-        let seen = ThreadSeen { thread, name, state, was_stopped, is_whole, frames, notes, ..ThreadSeen::default() };
+        let seen =
+            ThreadOutside { thread, name, state, was_stopped, is_whole, frames, notes, ..ThreadOutside::default() };
         Some(Look { seen, pointers })
     }
 
@@ -282,7 +283,7 @@ mod tests {
         };
         let frames: Vec<_> = frames.iter().enumerate().map(frame).collect();
         let pointers = (0..frames.len() as u64).map(|number| number * 16).collect();
-        Look { seen: ThreadSeen { frames, is_whole, ..ThreadSeen::default() }, pointers }
+        Look { seen: ThreadOutside { frames, is_whole, ..ThreadOutside::default() }, pointers }
     }
 
     const BEGIN: (&str, &str) = ("libc.so.6", "clone3");

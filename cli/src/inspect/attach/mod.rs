@@ -7,7 +7,6 @@
 mod judge;
 mod look;
 mod python;
-mod refused;
 mod seen;
 mod target;
 mod text;
@@ -19,7 +18,7 @@ use lazyguard_core::report::StackSeen;
 use lazyguard_core::stack::undeleted;
 use look::{Look, Looker};
 use python::Python;
-use seen::{Attached, ThreadSeen};
+use seen::{Attached, ThreadOutside};
 use std::time::{Duration, Instant};
 use target::{Target, DRIVER};
 
@@ -55,7 +54,7 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
         return Err(failure("it has ended while it was looked at".to_owned()));
     }
     let threads = first.into_iter().map(|look| thread_seen(look, &second, python.as_ref()));
-    let mut threads: Vec<ThreadSeen> = threads.collect();
+    let mut threads: Vec<ThreadOutside> = threads.collect();
     threads.sort_by_key(|one| (one.call.is_none(), !one.runs_host_function, one.is_the_drivers, one.thread));
     refused.extend(python.as_ref().and_then(|python| python.note.clone()));
     let candidates = judge::candidates(&threads, target.module("libnccl").is_some());
@@ -96,7 +95,7 @@ const MOST_NOTED: usize = 8;
 /// The stack of a process's main thread at this moment, with its names, and the frames of Python as notes.
 pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     let target = Target::open(process).ok()?;
-    let ThreadSeen { frames, mut notes, state, .. } = Looker::new(&target).look_at(process)?.seen;
+    let ThreadOutside { frames, mut notes, state, .. } = Looker::new(&target).look_at(process)?.seen;
     let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
     let noted = python.iter().take(MOST_NOTED);
     notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
@@ -104,7 +103,7 @@ pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     target.is_still_there().then_some(StackSeen { thread: process, frames, notes })
 }
 
-fn thread_seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadSeen {
+fn thread_seen(first: Look, second: &[Look], python: Option<&Python>) -> ThreadOutside {
     let place = first.place();
     let mut seen = first.seen;
     let again = second.iter().find(|look| look.seen.thread == seen.thread);

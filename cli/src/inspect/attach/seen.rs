@@ -25,7 +25,7 @@ pub(super) struct Attached {
     /// The version of its Python interpreter.
     pub python: Option<String>,
     /// Those in driver calls first.
-    pub threads: Vec<ThreadSeen>,
+    pub threads: Vec<ThreadOutside>,
     /// The hang codes that fit.
     pub candidates: Vec<Candidate>,
     /// Each unreadable part, with the setting that forbids it.
@@ -34,7 +34,7 @@ pub(super) struct Attached {
 
 /// A thread.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(super) struct ThreadSeen {
+pub(super) struct ThreadOutside {
     /// The thread's id.
     pub thread: u32,
     /// Its name.

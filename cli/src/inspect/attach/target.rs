@@ -2,8 +2,7 @@
 //!
 //! Must not: take names from a file whose build id is not the mapped one's (`stacks`).
 
-use super::refused;
-use crate::folder::Status;
+use crate::folder::{refused, Status};
 use crate::machine::files;
 use crate::stacks::CodeModule;
 use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module};

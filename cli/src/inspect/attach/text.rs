@@ -3,7 +3,7 @@
 //! Must not: say anything that the JSON form lacks, except what to do next.
 
 use super::python::PythonFrame;
-use super::seen::{Attached, DriverCall, ThreadSeen};
+use super::seen::{Attached, DriverCall, ThreadOutside};
 use crate::words::{write_line, Output, Took};
 use lazyguard_core::api::counted;
 use lazyguard_core::report::{FrameSeen, StackSeen};
@@ -65,8 +65,8 @@ fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
     }
 }
 
-fn write_threads(threads: &[ThreadSeen], all: bool, out: &mut Output<'_>) -> io::Result<()> {
-    let is_of_interest = |thread: &&ThreadSeen| all || thread.call.is_some() || thread.runs_host_function;
+fn write_threads(threads: &[ThreadOutside], all: bool, out: &mut Output<'_>) -> io::Result<()> {
+    let is_of_interest = |thread: &&ThreadOutside| all || thread.call.is_some() || thread.runs_host_function;
     let mut shown: Vec<_> = threads.iter().filter(is_of_interest).collect();
     if shown.is_empty() {
         shown = threads.iter().filter(|thread| !thread.is_the_drivers).take(MOST_SHOWN).collect();
@@ -78,8 +78,8 @@ fn write_threads(threads: &[ThreadSeen], all: bool, out: &mut Output<'_>) -> io:
     }
 }
 
-fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
-    let ThreadSeen { thread: id, name, state, call, .. } = thread;
+fn write_thread(thread: &ThreadOutside, out: &mut Output<'_>) -> io::Result<()> {
+    let ThreadOutside { thread: id, name, state, call, .. } = thread;
     let host = thread.runs_host_function.then_some("runs a host function of the program on a thread of the driver");
     let about = match call {
         Some(call) => Some(in_words(call)),
@@ -92,8 +92,7 @@ fn write_thread(thread: &ThreadSeen, out: &mut Output<'_>) -> io::Result<()> {
     // If a stack has Python and nothing else of the program, its frames are those of the interpreter.
     let is_of_the_program = thread.python.is_empty() || thread.frames.iter().any(FrameSeen::is_of_the_program);
     let frames = if is_of_the_program { thread.frames.clone() } else { Vec::new() };
-    let stack = StackSeen { thread: *id, frames, notes: thread.notes.clone() };
-    out.lines(stack.lines())?;
+    out.lines(StackSeen { thread: *id, frames, notes: thread.notes.clone() }.lines())?;
     let python = &thread.python;
     for PythonFrame { file, line, function } in python.iter().take(MOST_PYTHON) {
         write_line!(out, "    python: File \"{file}\", line {line}, in {function}")?;

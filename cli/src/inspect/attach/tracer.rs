@@ -72,8 +72,7 @@ fn registers(thread: Pid) -> nix::Result<Registers> {
     // By the numbers that unwind tables have; 7 is the stack pointer.
     let first = [now.rax, now.rdx, now.rcx, now.rbx, now.rsi, now.rdi, now.rbp];
     let rest = [now.r8, now.r9, now.r10, now.r11, now.r12, now.r13, now.r14, now.r15];
-    let others = (0..).zip(first).chain((8..).zip(rest));
-    Ok(Registers::of_thread(Machine::OWN, now.rip, now.rsp, others))
+    Ok(Registers::of_thread(Machine::OWN, now.rip, now.rsp, (0..).zip(first).chain((8..).zip(rest))))
 }
 
 /// The other parts of `attach` know one processor, so it has refused before.

@@ -134,8 +134,7 @@ pub(super) fn look(
 
 fn none(machine: &Machine, why: &str, found: &mut Findings) {
     if !why.starts_with(ABSENT) {
-        let what = format!("{NAME} cannot be loaded: {why}");
-        return found.problem(what, INSTALL_AGAIN);
+        return found.problem(format!("{NAME} cannot be loaded: {why}"), INSTALL_AGAIN);
     }
     let hidden = HIDDEN.iter().map(|folder| machine.at(folder)).find(|folder| folder.join(NAME).exists());
     let (what, todo) = match &hidden.as_ref().map(|folder| folder.display()) {

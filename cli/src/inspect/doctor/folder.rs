@@ -97,8 +97,7 @@ fn wanted(machine: &Machine, template: &str) -> io::Result<PathBuf> {
     let host = machine.text("/proc/sys/kernel/hostname").unwrap_or_default();
     let rank = RANKS.iter().find_map(|name| machine.told(name));
     let start_seconds = crate::machine::system::unix_now().as_secs();
-    let process = std::process::id();
-    let facts = FolderFacts { host: host.trim(), process, rank: rank.as_deref(), start_seconds };
+    let facts = FolderFacts { host: host.trim(), process: std::process::id(), rank: rank.as_deref(), start_seconds };
     std::path::absolute(expand_folder(template, &facts))
 }
 

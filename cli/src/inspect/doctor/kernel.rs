@@ -52,17 +52,14 @@ fn judge([proc, memory, membarrier, own_descriptors]: Allowed, found: &mut Findi
     if refused.is_empty() {
         found.ok("it has what the guard uses, and /proc is mounted");
     }
-    for (_, what, todo) in refused {
-        found.note(*what, todo);
-    }
+    refused.into_iter().for_each(|(_, what, todo)| found.note(*what, todo));
 }
 
 /// Whether a process may read its own memory by the system call.
 fn reads_memory() -> bool {
     let (own, mut read) = ([7u8; 8], [0u8; 8]);
     let from = RemoteIoVec { base: own.as_ptr() as usize, len: own.len() };
-    let count = process_vm_readv(nix::unistd::getpid(), &mut [IoSliceMut::new(&mut read)], &[from]);
-    count == Ok(own.len()) && read == own
+    process_vm_readv(nix::unistd::getpid(), &mut [IoSliceMut::new(&mut read)], &[from]) == Ok(own.len()) && read == own
 }
 
 /// Whether a thread gets a table of descriptors of its own, which an old kernel makes otherwise.

@@ -54,8 +54,7 @@ pub(crate) fn examine(
     let preloaded = preloaded(&machine, closure.as_ref().and_then(Closure::program), library.as_ref());
     let linked = closure.as_ref().and_then(|closure| closure.driver.clone());
     let driver = driver::look(&machine, &preloaded, linked, found.about(About::Driver));
-    let is_real = driver.as_ref().is_some_and(|driver| !driver.is_simulated);
-    devices::look(&machine, is_real, found.about(About::Devices));
+    devices::look(&machine, driver.as_ref().is_some_and(|driver| !driver.is_simulated), found.about(About::Devices));
     // A driver for another machine does not start on this one.
     let own = driver.as_ref().filter(|driver| driver.elf.machine == own_machine());
     let devices = own.map(|own| start::look(own, start_limit, found.about(About::Start))).unwrap_or_default();

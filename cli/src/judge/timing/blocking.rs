@@ -228,8 +228,7 @@ impl BlockingFold {
         }
         let name = |id: Option<KernelId>| id.map(|id| self.kernels.name(id));
         let of_other = other.as_ref().map(|other| {
-            let kernel = name(self.kernels.of_record(&other.record));
-            (other.thread_number, other.record.entry_point.info().base(), kernel)
+            (other.thread_number, other.record.entry_point.info().base(), name(self.kernels.of_record(&other.record)))
         });
         let key = (call, name(held.kernel), reason, of_other);
         let one = Group {

@@ -271,7 +271,7 @@ impl ColdStartFold {
             self.launched(entry, kernel, took, part, known);
         }
         let begin = self.began.armed.saturating_add(record.entered);
-        if !self.sweep.is_decided() {
+        if self.sweep.steady.is_none() {
             // A call that has not returned lasts past the end.
             let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
             self.sweep.goes_on(begin, end, part, of_start);

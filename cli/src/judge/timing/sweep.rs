@@ -26,7 +26,7 @@ pub(super) struct Ended {
 
 /// A time after which no event of a start has come so far.
 #[derive(Clone, Copy, Default)]
-struct Reached {
+pub struct Reached {
     at: Nanos,
     spent: Spent,
     submissions: u64,
@@ -40,7 +40,7 @@ pub(super) struct Sweep {
     of_start: u32,
     spent: Spent,
     since: Reached,
-    steady: Option<Reached>,
+    pub steady: Option<Reached>,
     /// Records of submissions are missing, so that their number says nothing.
     missing: bool,
     begun: bool,
@@ -72,10 +72,6 @@ impl Sweep {
 
     pub fn submits(&mut self) {
         self.since.submissions += u64::from(self.of_start == 0);
-    }
-
-    pub fn is_decided(&self) -> bool {
-        self.steady.is_some()
     }
 
     pub fn finish(mut self, end: Nanos) -> Ended {

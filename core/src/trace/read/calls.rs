@@ -65,10 +65,8 @@ fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) ->
             if before[segment::WHO] != entry[thread::WHO] || u64::from(low(before[segment::LANE])) != lane - 1 {
                 return Found::Nonsense("a segment that is not its own");
             }
-            let next = match counted {
-                Some(_) => low(entry[thread::CURSOR]),
-                None => before[segment::FIRST].wrapping_add(length) as u32,
-            };
+            let by_length = before[segment::FIRST].wrapping_add(length) as u32;
+            let next = if counted.is_some() { low(entry[thread::CURSOR]) } else { by_length };
             if next != high(mark) {
                 return Found::Nothing;
             }
@@ -96,6 +94,5 @@ fn segment_of(header: &Header, entry: &[u64; thread::WORDS], lane: u64) -> Optio
         2 => low(others),
         _ => high(others),
     };
-    let index = current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?;
-    Some((index, None))
+    Some((current.checked_sub(1).map(u64::from).filter(|&index| index < header.segments.area.count)?, None))
 }

@@ -96,8 +96,7 @@ fn checked_head<S: Source>(source: &S, length: u64, defects: &mut Defects) -> Re
     let there = super::source::fill(source, 0, &mut head).map_err(Unreadable::Io)?;
     head.truncate(there);
     if head.len() < 2 * WORD || word(&head, header::MAGIC) != layout::MAGIC {
-        let begun = !never_begun(&head, length);
-        return Err(if begun { Unreadable::NotARecording } else { Unreadable::NeverBegun });
+        return Err(if !never_begun(&head, length) { Unreadable::NotARecording } else { Unreadable::NeverBegun });
     }
     let version = word(&head, header::VERSION);
     if low(version) != layout::VERSION {
@@ -272,12 +271,10 @@ pub(super) fn each_entry<S: Source>(
     let mut buffer = vec![0; usize::try_from(most).unwrap_or(0)];
     let mut begin = 0;
     while begin < area.count {
-        let data = source.next_data(area.place(begin));
-        begin = begin.max(data.saturating_sub(area.offset) / area.stride);
+        begin = begin.max(source.next_data(area.place(begin)).saturating_sub(area.offset) / area.stride);
         let count = at_once.min(area.count.saturating_sub(begin));
         let offset = area.place(begin);
-        let size = count.saturating_mul(area.stride).min(length.saturating_sub(offset));
-        let size = usize::try_from(size).unwrap_or(0);
+        let size = usize::try_from(count.saturating_mul(area.stride).min(length.saturating_sub(offset))).unwrap_or(0);
         let there = read(source, offset, &mut buffer[..size], defects);
         for (index, bytes) in (begin..).zip(buffer[..there].chunks(stride)) {
             take(index, bytes, defects);

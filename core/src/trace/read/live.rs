@@ -9,28 +9,24 @@ use crate::trace::layout::{segment, LANES, WORD};
 use crate::trace::{Lane, Look, Owner, Record, WORDS};
 
 pub struct LiveRecording<S> {
-    recording: Recording<S>,
+    /// As they were at the last [`Self::refresh`].
+    pub tables: Recording<S>,
     lanes: [LaneFollower; LANES],
 }
 
 impl<S: Source> LiveRecording<S> {
     /// Reads the tables, and no record.
     pub fn open(source: S) -> Result<Self, Unreadable> {
-        Ok(Self { recording: Recording::tables_of(source)?, lanes: Default::default() })
-    }
-
-    /// The tables as they were at the last [`Self::refresh`].
-    pub fn tables(&self) -> &Recording<S> {
-        &self.recording
+        Ok(Self { tables: Recording::tables_of(source)?, lanes: Default::default() })
     }
 
     pub fn refresh(&mut self) -> Result<(), Unreadable> {
-        self.recording.refresh_tables()
+        self.tables.refresh_tables()
     }
 
     /// Hands out each new complete record of a lane, of the newest `most` segments. One thread's are in order.
     pub fn news(&mut self, lane: Lane, most: u64, each: &mut dyn FnMut(&Recording<S>, &Entry)) {
-        let Recording { source, header, .. } = &self.recording;
+        let Recording { source, header, .. } = &self.tables;
         let (first, count) = header.segments_of(lane);
         let read = |look: &Look, from: u32| {
             let records = records_from(source, header, look, from).unwrap_or_default();
@@ -38,7 +34,7 @@ impl<S: Source> LiveRecording<S> {
                 if let Some(record) = Record::from_words(words) {
                     let Owner { number: thread_number, thread } = look.owner;
                     let number = look.first.wrapping_add(at);
-                    each(&self.recording, &Entry { thread_number, thread, lane, number, record });
+                    each(&self.tables, &Entry { thread_number, thread, lane, number, record });
                 }
             }
             records.len() as u32
@@ -50,7 +46,7 @@ impl<S: Source> LiveRecording<S> {
 
     /// Complete records that were never handed out; in a running process a few may come with the next look.
     pub fn lost(&self, lane: Lane) -> u64 {
-        self.lanes[lane as usize].lost(self.recording.header.lanes[lane as usize].released)
+        self.lanes[lane as usize].lost(self.tables.header.lanes[lane as usize].released)
     }
 }
 

@@ -64,8 +64,7 @@ impl Index {
         if told == 0 {
             return;
         }
-        let whole = (bytes.len() as u64).saturating_sub(BEFORE_RECORDS) / RECORD_BYTES;
-        let length = told.min(shape.records).min(whole);
+        let length = told.min(shape.records).min((bytes.len() as u64).saturating_sub(BEFORE_RECORDS) / RECORD_BYTES);
         if told != length {
             defects.note(offset, || format!("segment {number}: {length} of {told} records are there"));
         }

@@ -195,8 +195,7 @@ impl StringTable {
         // A length, and that many bytes.
         let tail = |number: usize| {
             let length = usize::try_from(part(number)?).ok()?;
-            let bytes = content.get((number + 1) * WORD..)?.get(..length)?;
-            Some(String::from_utf8_lossy(bytes).into_owned())
+            Some(String::from_utf8_lossy(content.get((number + 1) * WORD..)?.get(..length)?).into_owned())
         };
         match kind {
             text::NAME => {
@@ -214,21 +213,18 @@ impl StringTable {
             text::NOTE => self.notes.push(TextSeen { at, text: tail(0)? }),
             text::STREAM => {
                 let kind = StreamKind::from_number(part(2)?);
-                let stream = StreamText { context: high(part(0)?), handle: part(1)?, kind };
-                self.streams.push(low(part(0)?), at, stream);
+                self.streams.push(low(part(0)?), at, StreamText { context: high(part(0)?), handle: part(1)?, kind });
             }
             text::COMMUNICATOR => self.communicators.push(low(part(0)?), at, tail(1)?.into()),
             text::GRAPH => {
                 let [counts, changed] = [part(1)?, part(2)?];
                 let parts = content[text::GRAPH_HEAD * WORD..].chunks_exact(text::GRAPH_PART * WORD).map(graph_part);
                 let (nodes, unseen, changed) = (low(counts), high(counts), changed & 1 != 0);
-                let contents = GraphContents { nodes, unseen, changed, parts: parts.collect() };
-                self.graphs.push(part(0)?, at, contents);
+                self.graphs.push(part(0)?, at, GraphContents { nodes, unseen, changed, parts: parts.collect() });
             }
             text::PATH => {
                 let number = part(0)? as u16;
-                let frames = content[WORD..].chunks_exact(WORD).map(|frame| word(frame, 0)).collect();
-                self.paths.push((number, frames));
+                self.paths.push((number, content[WORD..].chunks_exact(WORD).map(|frame| word(frame, 0)).collect()));
             }
             _ => self.unknown += 1,
         }

@@ -7,31 +7,46 @@ use crate::api::{EntryPoint, Operation, StreamKind, StreamWork, Submissions};
 use crate::trace::layout::{communicator, context, stream, thread};
 use crate::trace::{Communication, Kind, RawPayload, Record};
 use crate::Nanos;
+use serde::Serialize;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum ThreadState {
     Free,
     /// It runs, or did when the process ended.
     Alive,
     Ended,
+    /// The number there, in a damaged file.
+    #[serde(untagged)]
     Unknown(u64),
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A thread of the recording.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadSeen {
-    /// No other thread of the recording has it.
+    /// The thread's number in the recording, never reused.
     pub number: u32,
+    /// The system's id.
     pub thread: u32,
+    /// `alive` or `ended`.
     pub state: ThreadState,
+    #[serde(skip)]
     pub born: Nanos,
+    #[serde(skip)]
     pub ended: Nanos,
+    /// Driver calls.
     pub calls: u64,
+    /// Launches among them.
     pub launches: u64,
+    /// Its name.
     pub name: String,
     /// Right above the return address of the newest call.
+    #[serde(skip)]
     pub stack: u64,
     /// The caller's frame pointer at that call.
+    #[serde(skip)]
     pub frame: u64,
+    #[serde(skip)]
     pub call_in_progress: Option<Record>,
 }
 

@@ -60,7 +60,6 @@ impl Unfolded {
         self.heads.iter().all(is_as_before)
     }
 
-    /// Puts them into the table.
     pub(super) fn fold(mut self, contexts: &[ContextSeen], streams: &mut [StreamSeen]) {
         order::sort_by_key(&mut self.submissions, |submission| submission.operation.at);
         for Submission { stream, context, operation, returned } in self.submissions {

@@ -2,7 +2,7 @@
 
 use lazyguard_core::api::Operation;
 use lazyguard_core::trace::layout;
-use lazyguard_core::trace::read::{Recording, Source, StreamSeen, TextSeen, ThreadState};
+use lazyguard_core::trace::read::{Recording, Source, StreamSeen, TextSeen};
 use lazyguard_core::trace::{ProcessState, Record};
 use serde_json::{json, Map, Value};
 
@@ -38,14 +38,8 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         .threads()
         .iter()
         .map(|thread| {
-            let state = match thread.state {
-                ThreadState::Free => json!("free"),
-                ThreadState::Alive => json!("alive"),
-                ThreadState::Ended => json!("ended"),
-                ThreadState::Unknown(other) => json!(other),
-            };
             json!({
-                "number": thread.number, "thread": thread.thread, "state": state, "born": thread.born,
+                "number": thread.number, "thread": thread.thread, "state": thread.state, "born": thread.born,
                 "ended": thread.ended, "calls": thread.calls, "launches": thread.launches, "name": thread.name,
                 "stack": thread.stack, "frame": thread.frame,
                 "in_progress": thread.call_in_progress.as_ref().map(record),

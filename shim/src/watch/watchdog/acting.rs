@@ -81,8 +81,7 @@ impl Watch {
 
     /// The driver is asked again about streams that a revoke has ended.
     fn forget_what_was_revoked(&self) {
-        let was_revoked = self.incident.as_ref().is_some_and(|incident| incident.report.revoked.is_some());
-        if was_revoked {
+        if self.incident.as_ref().is_some_and(|incident| incident.report.revoked.is_some()) {
             let _ = self.what_is_known().and_then(|report| self.asked(&report));
         }
     }

@@ -261,9 +261,7 @@ fn attach_says_what_a_filter_keeps_from_it() {
     let mut running = Run::new(&work, stack_program("undisturbed")).args([work.path().join("end")]).start();
     running.until("its start", PATIENCE, |running| running.stdout().contains("ready").then_some(()));
     let process = running.process().to_string();
-    for (refusal, why) in
-        [("container-2015", "a seccomp filter is on this command"), ("ENOSYS=ptrace", "has no ptrace")]
-    {
+    for (refusal, why) in [("container-2015", "a seccomp filter, a user namespace"), ("ENOSYS=ptrace", "(ENOSYS: ")] {
         let run = Run::new(&work, hostile_program("refusing")).args([refusal]).args([command()]);
         let seen = run.args(["attach", "--all", "--between", "100ms", &process]).finish();
         if seen.code != Some(0) {
