@@ -479,7 +479,7 @@ fn every_file_is_as_its_schema_wants_it() {
     let check = |files: &[PathBuf]| {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/check-schema");
         let output = std::process::Command::new("python3").arg(script).args(files).output().unwrap();
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let said = format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
         (output.status.code(), said)
     };
     let (code, said) = check(&files);

@@ -38,7 +38,7 @@ pub struct WaitSeen {
     pub own: bool,
     /// Whether that value ends the wait.
     pub satisfied: bool,
-    /// Whether a write that ends it has run since, and a later one has overwritten that.
+    /// Whether a write that ends it ran since, and was overwritten.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub overtaken: bool,
 }
