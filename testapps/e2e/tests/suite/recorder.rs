@@ -213,7 +213,7 @@ fn an_allocation_is_recorded_if_it_blocked() {
 
 #[test]
 fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow() {
-    const CALLS: [&str; 17] = [
+    const CALLS: [&str; 19] = [
         "cuCtxSetFlags",
         "cuKernelGetParamInfo",
         "cuCtxEnablePeerAccess",
@@ -231,6 +231,8 @@ fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow(
         "cuMulticastAddDevice",
         "cuMulticastBindMem",
         "cuMulticastBindAddr",
+        "cuMemPoolTrimTo",
+        "cuGraphDestroy",
     ];
     let work = Work::new(lazyguard_e2e::this_test!());
     let (log, facts) = every_event(&work, "off", &CALLS.map(|call| format!("{call}=20")).join(","));
