@@ -114,6 +114,8 @@ static void may_wait(void) {
   CUdeviceptr memory;
   CUevent event;
   CUgreenCtx green;
+  CUmemoryPool pool;
+  CUgraph empty;
   CUmemGenericAllocationHandle shared;
   CUmemAccessDesc access = {0};
   CUipcMemHandle memory_handle = {{0}};
@@ -136,6 +138,10 @@ static void may_wait(void) {
   (void)cuMulticastAddDevice(0, j.device);
   (void)cuMulticastBindMem(0, 0, 0, 0, 0, 0);
   (void)cuMulticastBindAddr(0, 0, 0, 0, 0);
+  CK(cuDeviceGetDefaultMemPool(&pool, j.device));
+  CK(cuMemPoolTrimTo(pool, 0));
+  CK(cuGraphCreate(&empty, 0));
+  CK(cuGraphDestroy(empty));
 }
 
 static void links(void) {

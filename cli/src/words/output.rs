@@ -5,6 +5,8 @@
 
 use super::failure::{Failure, Outcome};
 use lazyguard_core::report::{one_line, Block, MARK};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
+use rustix::io::retry_on_intr;
 use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -78,16 +80,33 @@ pub(crate) fn print(print: impl FnOnce(&mut Output<'_>) -> Result<(), Failure>) 
 }
 
 /// Writes a line on standard error in this command's name. A failed write cannot be reported anywhere.
-#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn say(text: impl fmt::Display) {
-    let _ = io::stderr().write_all(Block::marked([text.to_string()]).as_str().as_bytes());
+    write_soon(Block::marked([text.to_string()]).as_str());
 }
 
 /// Writes finished lines on standard error: each is either [`said`], or an annotation in the escapes of its CI system.
-#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 pub(crate) fn say_lines<'a>(lines: impl IntoIterator<Item = &'a String>) {
-    for line in lines {
-        let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    lines.into_iter().for_each(|line| write_soon(&format!("{line}\n")));
+}
+
+/// How long this command waits for room on a standard error that nobody reads. Lines without room are lost: the command has to end, and the folder of
+/// the run has what they say.
+const ROOM_WITHIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+/// A write up to this size does not block where `poll` has found room (pipe(7)). The program shares the descriptor, which stays as it is.
+const AT_ONCE: usize = 4096;
+
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
+fn write_soon(text: &str) {
+    static IS_FULL: AtomicBool = AtomicBool::new(false);
+    let mut out = io::stderr();
+    for part in text.as_bytes().chunks(AT_ONCE) {
+        // After one wait in vain, a line goes where there is room by then.
+        let time = if IS_FULL.load(Ordering::Relaxed) { Timespec::default() } else { ROOM_WITHIN };
+        let found = retry_on_intr(|| poll(&mut [PollFd::new(&out, PollFlags::OUT)], Some(&time)));
+        IS_FULL.store(found == Ok(0), Ordering::Relaxed);
+        if found == Ok(0) || out.write_all(part).is_err() {
+            return;
+        }
     }
 }
 

@@ -176,6 +176,8 @@ macro_rules! with_driver_api {
                 => graph::instantiate(ph_graph_exec, h_graph) {
                 85 cuGraphInstantiateWithParams 12000; 86 cuGraphInstantiateWithParams_ptsz 12000;
             }
+            Query (ph_graph: Ptr, flags: u32) => context::observed() { 285 cuGraphCreate 10000; }
+            Query (h_graph: Handle) => context::observed() { 286 cuGraphDestroy 10000; }
             GraphInstantiate (h_graph_exec: Handle) => graph::destroy(h_graph_exec) { 87 cuGraphExecDestroy 10000; }
             GraphInstantiate (h_graph_exec: Handle, h_graph: Handle, h_error_node_out: Ptr, update_result_out: Ptr)
                 => graph::update(h_graph_exec, h_graph) { 248 cuGraphExecUpdate 10020; }
@@ -293,6 +295,7 @@ macro_rules! with_driver_api {
                 => context::observed() { 276 cuMulticastBindAddr 12010; }
 
             // Allocation in stream order
+            Query (pool: Handle, min_bytes_to_keep: usize) => context::waits_if(false) { 287 cuMemPoolTrimTo 11020; }
             AllocateAsync (device_pointer: Ptr, bytesize: usize, stream: Handle)
                 => copy::allocates(bytesize, device_pointer, stream) { 152 cuMemAllocAsync 11020; 153 cuMemAllocAsync_ptsz 11020; }
             AllocateAsync (device_pointer: Ptr, bytesize: usize, pool: Handle, stream: Handle)

@@ -97,6 +97,22 @@ fn quick_calls_that_say_nothing_leave_no_record_and_slow_ones_do() {
 }
 
 #[test]
+fn a_call_of_the_guards_own_shows_while_it_lasts_and_leaves_nothing() {
+    let slot = slot();
+    let before = slot.counts();
+    for question in ["cuEventQuery", "cuFuncLoad"] {
+        let facts =
+            Record { entered: 10, caller: 0x77, ..Record::of(EntryPoint::by_symbol(question.as_bytes()).unwrap()) };
+        let shown = slot.shows(&facts, || slot.published().expect("it is shown"));
+        assert_eq!((shown.record.entry_point, shown.record.entered), (facts.entry_point, 10));
+        assert_eq!((slot.published(), slot.counts()), (None, before));
+    }
+    let next = open(&slot, b"cuEventRecord", 20, 1);
+    assert!(close(&slot, &next, 21, 0));
+    assert_eq!((records(&slot, Lane::Work).len(), records(&slot, Lane::RareEvents).len()), (1, 0));
+}
+
+#[test]
 fn polling_is_one_record_a_stream_and_answer() {
     let slot = slot();
     let poll = |at, stream, result| {

@@ -88,8 +88,9 @@ impl Call {
     pub fn load(&self, context: u32, at_start: bool) {
         self.guard.loader.look_for_libraries(self.guard);
         if self.guard.loader.has_pending() {
-            let occasion =
-                Occasion { entry_point: self.entry_point, entered: self.entered, submits: self.about.submits };
+            let Self { entry_point, entered, .. } = *self;
+            let (caller, submits) = (self.caller.address as u64, self.about.submits);
+            let occasion = Occasion { entry_point, entered, caller, submits };
             self.guard.loader.try_now(self.guard, self.slot, context, occasion, at_start);
         }
     }

@@ -30,6 +30,7 @@ const WHILE_FULL_NANOS: Nanos = 1_000_000_000;
 pub struct Occasion {
     pub entry_point: EntryPoint,
     pub entered: Nanos,
+    pub caller: u64,
     /// A captured call does not.
     pub submits: bool,
 }
@@ -51,7 +52,7 @@ impl Loader {
             }
             let turn = Turn(&self.busy);
             // The gate is opened now and then.
-            while Attempt::new(self, process, context, occasion, at_start).make(slot) && at_start {}
+            while Attempt::new(self, process, slot, (context, occasion, at_start)).make() && at_start {}
             drop(turn);
             if !self.releases_are_due(process, context) {
                 return;
@@ -84,6 +85,7 @@ impl Drop for Turn<'_> {
 struct Attempt<'a> {
     loader: &'a Loader,
     process: &'a Process,
+    slot: &'a ThreadSlot,
     context: u32,
     occasion: Occasion,
     at_start: bool,
@@ -135,22 +137,27 @@ impl Bill {
 }
 
 impl<'a> Attempt<'a> {
-    fn new(loader: &'a Loader, process: &'a Process, context: u32, occasion: Occasion, at_start: bool) -> Self {
+    fn new(
+        loader: &'a Loader,
+        process: &'a Process,
+        slot: &'a ThreadSlot,
+        (context, occasion, at_start): (u32, Occasion, bool),
+    ) -> Self {
         let has_launched = process.tracker.context_entry(context).is_some_and(Context::has_launched);
         let first = match (has_launched, occasion.entry_point.class()) {
             (true, _) => FirstLaunch::Made,
             (false, Class::Launch) if occasion.submits => FirstLaunch::Now,
             (false, _) => FirstLaunch::ToCome,
         };
-        Self { loader, process, context, occasion, at_start, first, begun: Instant::now(), done: Done::default() }
+        Self { loader, process, slot, context, occasion, at_start, first, begun: Instant::now(), done: Done::default() }
     }
 
     fn due(&self) -> Vec<Item> {
         self.loader.due(self.process, self.context, self.first, self.at_start)
     }
 
-    fn make(mut self, slot: &ThreadSlot) -> bool {
-        let (loader, process, context) = (self.loader, self.process, self.context);
+    fn make(mut self) -> bool {
+        let (loader, process, slot, context) = (self.loader, self.process, self.slot, self.context);
         let waits = || !self.due().is_empty() || loader.releases.wait_for(context);
         let Some(entry) = process.tracker.context_entry(context).filter(|c| c.alive() && waits()) else {
             return false;
@@ -164,7 +171,7 @@ impl<'a> Attempt<'a> {
             return false;
         }
         let Some(_current) = Current::make(handle) else { return false };
-        let idle = clear && self.is_idle(slot.thread());
+        let idle = clear && self.shown(b"cuEventQuery", || self.is_idle(slot.thread()));
         // With the gate closed: an unload in progress has removed its items, and the next one waits.
         let items = self.due();
         if idle {
@@ -198,6 +205,14 @@ impl<'a> Attempt<'a> {
         });
         let (returned, context) = (self.process.now(), self.context.min(0xffff) as u16);
         Record { kind: Kind::Preload, entered, returned, context, raw, ..Record::of(self.occasion.entry_point) }
+    }
+
+    /// The watchdog sees a driver call of the guard's own that does not return: the program's thread waits in it.
+    fn shown<T>(&self, symbol: &[u8], call: impl FnOnce() -> T) -> T {
+        let Some(entry_point) = EntryPoint::by_symbol(symbol) else { return call() };
+        let (entered, caller, context) = (self.process.now(), self.occasion.caller, self.context.min(0xffff) as u16);
+        let facts = Record { entered, caller, context, ..Record::of(entry_point) };
+        self.slot.shows(&facts, call)
     }
 
     fn is_idle(&self, thread: u32) -> bool {
@@ -277,6 +292,11 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    fn loads(&self, kind: FunctionKind, handle: u64, owner: u64) -> bool {
+        let symbol: &[u8] = if kind == FunctionKind::Kernel { b"cuKernelGetFunction" } else { b"cuFuncLoad" };
+        self.shown(symbol, || kernels::load(self.process, self.context, kind, handle, owner))
+    }
+
     fn load_all(&mut self, content: &Content, closed: &Closed, bill: &mut Bill) {
         let (tracker, &Content { kind, owner, ref handles, .. }) = (&self.process.tracker, content);
         for (n, &handle) in handles.iter().enumerate() {
@@ -285,7 +305,7 @@ impl<'a> Attempt<'a> {
                 continue;
             }
             match self.may_go_on(closed, bill) {
-                Ok(()) if kernels::load(self.process, self.context, kind, handle, owner) => {
+                Ok(()) if self.loads(kind, handle, owner) => {
                     bill.kernels += 1;
                     self.done.loaded += 1;
                 }

@@ -52,6 +52,8 @@ fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActi
         fields.map_while(|field| u64::from_str_radix(field.trim_start_matches("0x"), 16).ok()).collect();
     let argument = |at: usize| arguments.get(at).copied().unwrap_or(0);
     Some(match number {
+        // Without a stack: a thread that has ended, as a main thread does by `pthread_exit`, and does no more.
+        -1 if arguments.iter().all(|stack_or_code| *stack_or_code == 0) => return None,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
         // The fourth argument of a futex wait is the timeout.
         libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
@@ -109,6 +111,8 @@ mod tests {
         assert_eq!(in_call(&shared("0x0")), Some(ThreadActivity::Expecting), "another process may post a semaphore");
         assert_eq!(in_call(&shared("0x77")), Some(ThreadActivity::Waiting), "for a thread's end");
         assert_eq!(in_call(&format!("{} 0x3 0x1 0xffffffff", libc::SYS_read)), Some(ThreadActivity::Expecting));
+        assert_eq!(in_call("-1 0x0 0x0\n"), None, "a thread that has ended");
+        assert_eq!(in_call("-1 0x7ffd12 0x7f34\n"), Some(ThreadActivity::Expecting), "outside a system call");
         assert_eq!((in_call(""), in_call("nonsense")), (None, None));
     }
 

@@ -52,6 +52,19 @@ fn a_context_that_is_never_made_is_reported() {
     running.stop();
 }
 
+/// They are on the program's thread, behind its own call: a question whether the context is idle, and a load.
+#[test]
+fn a_call_of_the_guards_own_that_never_returns_is_reported() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for symbol in ["cuEventQuery", "cuKernelGetFunction"] {
+        let run = Run::new(&work, hostile_program("plain_job")).guarded().kept().hang_after("300ms");
+        let mut running = run.set("LGSIM_NEVER_RETURN", symbol).start();
+        let hang = running.until_a_hang_is_reported().hang();
+        assert_eq!(missing(&hang, symbol, running.process()), [""; 0]);
+        running.stop();
+    }
+}
+
 /// As many threads as a report has stacks of, and fewer.
 const AT_ONCE: usize = 56;
 

@@ -213,7 +213,7 @@ fn an_allocation_is_recorded_if_it_blocked() {
 
 #[test]
 fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow() {
-    const CALLS: [&str; 22] = [
+    const CALLS: [&str; 24] = [
         "cuCtxSetFlags",
         "cuKernelGetParamInfo",
         "cuCtxEnablePeerAccess",
@@ -236,6 +236,8 @@ fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow(
         "cuLinkAddFile_v2",
         "cuLinkComplete",
         "cuLinkDestroy",
+        "cuMemPoolTrimTo",
+        "cuGraphDestroy",
     ];
     let work = Work::new(lazyguard_e2e::this_test!());
     let (log, facts) = every_event(&work, "off", &CALLS.map(|call| format!("{call}=20")).join(","));

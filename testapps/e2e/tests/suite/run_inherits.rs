@@ -231,3 +231,28 @@ fn the_search_path_is_searched_as_it_is_without_the_command() {
     let outcome = under(&work, &[], &["sh", "-c", "echo $0"]).finish();
     assert_eq!(outcome.stdout, "sh\n", "the name is the one that was given: {outcome}");
 }
+
+/// A parent that does not read, with a pipe that stays open; and one that is late.
+#[test]
+fn a_standard_error_without_room_does_not_keep_the_command() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "import os, subprocess, sys, threading, time\n\
+        def end(reads):\n\
+        \x20   ours, its = os.pipe()\n\
+        \x20   os.set_blocking(its, False)\n\
+        \x20   for size in (4096, 1):\n\
+        \x20       try:\n\
+        \x20           while True: os.write(its, b'x' * size)\n\
+        \x20       except BlockingIOError: pass\n\
+        \x20   os.set_blocking(its, True)\n\
+        \x20   child = subprocess.Popen([*sys.argv[1:], '--timeout', '300ms', '--', 'sleep', '60'], stderr=its)\n\
+        \x20   if reads: time.sleep(0.6); os.read(ours, 1 << 20)\n\
+        \x20   try: code = child.wait(20)\n\
+        \x20   except subprocess.TimeoutExpired: child.kill(); code = 'waits'\n\
+        \x20   os.set_blocking(ours, False)\n\
+        \x20   print(code, os.get_blocking(its), b'lazyguard: ' in os.read(ours, 1 << 20))\n\
+        end(False); end(True)\n";
+    let run = [&*command().to_string_lossy(), "run"].map(str::to_owned);
+    let ended = Run::new(&work, "python3").args(["-c", text]).args(&run).finish();
+    assert_eq!(ended.stdout, "124 True False\n124 True True\n", "{ended}");
+}
