@@ -330,7 +330,7 @@ pub(super) fn operations(count: u64, [of_one, of_more]: [&str; 2]) -> String {
 
 pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     format!(
-        "no thread waits for {on} in a call; the driver says that it is busy, and nothing was submitted to it or ended there for {}",
+        "no thread waits for {on} in a call; the driver says that it is busy, and nothing has ended there for {}",
         lasted(rested)
     )
 }

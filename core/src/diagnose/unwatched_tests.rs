@@ -68,3 +68,39 @@ fn memory_of_the_host_may_be_written_when_the_program_likes() {
     story.memory_holds(0xf1a6, 0).driver_says_busy(0);
     story.check_well();
 }
+
+/// A retry each half second: this call behind the wait, then a kernel.
+fn tried_again(call: &str) -> TestTrace {
+    let story = TestTrace::new();
+    story.wait(0, SECOND, 0xf1a6, 1);
+    for at in (SECOND + SECOND / 2..NOW).step_by(SECOND as usize / 2) {
+        story.call(&story.submit(0, at, call), 0).launch(0, at + 100, "step");
+    }
+    story.driver_says_busy(0);
+    story
+}
+
+#[test]
+fn a_stuck_stream_that_is_still_submitted_to_is_at_rest() {
+    let story = tried_again("cuLaunchHostFunc");
+    story.check_verdicts_of_streams(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let story = TestTrace::new();
+    story.wait(0, SECOND, 0xf1a6, 1);
+    for at in 2..10 {
+        story.about(0, at * SECOND, "cuEventRecord", 0xe0 + at, 0);
+    }
+    story.driver_says_busy(0);
+    story.check_verdicts_of_streams(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+}
+
+#[test]
+fn a_stream_that_is_submitted_to_may_have_passed_what_no_host_function_follows() {
+    tried_again("cuEventRecord").check_well();
+    // The host function is called, so the wait is over.
+    let story = tried_again("cuLaunchHostFunc");
+    story.host_function(0, NOW - 2000, NOW - 1000, 7, Some(NOW - 900)).driver_says_busy(0).check_well();
+    // Behind a kernel that runs, a server is fed.
+    let story = TestTrace::new();
+    story.launch(0, SECOND, "serve").call(&story.submit(0, 2 * SECOND, "cuLaunchHostFunc"), 0);
+    story.launch(0, NOW - 100, "step").driver_says_busy(0).check_well();
+}

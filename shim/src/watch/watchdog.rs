@@ -14,7 +14,7 @@
 mod acting;
 
 use super::command::Commands;
-use super::device::Device;
+use super::device::{Device, Standing};
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
 use super::telling::{keep, say_that_it_is_over};
 use super::{probe, processor_time, python, revoke, stacks};
@@ -95,8 +95,8 @@ struct Incident {
     report: HangReport,
     /// Past the threshold then; empty where no thread was in a call.
     waiting: Vec<Waiting>,
-    /// Then the streams that stand still, and when their newest submission returned.
-    streams: Vec<(u32, Nanos)>,
+    /// Then the streams that stand still.
+    streams: Vec<Standing>,
     calls: u64,
     next: Nanos,
     pause: Nanos,
@@ -443,7 +443,7 @@ impl Watch {
     }
 }
 
-fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u32, Nanos)> {
+fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<Standing> {
     let is_one = |stream: &&BusyStream| waiting.is_empty() && report.snapshot.stands_at_rest(stream);
     let streams = report.snapshot.streams.iter().filter(is_one);
     Device::reported(guard, streams.map(|stream| stream.stream.number))
