@@ -193,6 +193,7 @@ pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
     let waits = path.steps.iter().filter_map(|step| match step {
         Step::Writer(wait, _) => Some(wait.stream.number),
         Step::Event(wait) => Some(wait.stream),
+        Step::Legacy(on, _) => Some(on.number),
         _ => None,
     });
     let mut numbers: Vec<_> = waits.chain(path.culprit().map(|culprit| culprit.stream.number)).collect();

@@ -110,7 +110,7 @@ impl<'a> Decision<'a> {
             let path = self.paths.from(stream.stream.number, until).filter(|path| is_new && has_pattern(path));
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
-            if found.iter().any(|other| what(other) == what(&finding)) {
+            if known.iter().chain(&found).any(|other| what(other) == what(&finding)) {
                 continue;
             }
             finding.at_rest = Some(self.snapshot.at_rest_since(stream));

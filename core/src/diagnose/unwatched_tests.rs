@@ -1,7 +1,8 @@
 //! Streams that no thread waits for.
 
 use super::super::test_trace::{TestTrace, NOW, SECOND};
-use crate::api::Code;
+use crate::api::{Code, StreamKind};
+use crate::state::StreamKey;
 
 /// A stream waits for a value that no operation writes; the driver says that it is busy, and another thread does other work all the time.
 fn beside_a_busy_thread(patience: u64) -> TestTrace {
@@ -103,4 +104,16 @@ fn a_stream_that_is_submitted_to_may_have_passed_what_no_host_function_follows()
     let story = TestTrace::new();
     story.launch(0, SECOND, "serve").call(&story.submit(0, 2 * SECOND, "cuLaunchHostFunc"), 0);
     story.launch(0, NOW - 100, "step").driver_says_busy(0).check_well();
+}
+
+#[test]
+fn a_stream_in_the_cycle_of_a_call_is_no_second_cause() {
+    let mut story = TestTrace::of(StreamKind::Blocking);
+    let key = StreamKey { handle: 1, context: story.context, thread: 0 };
+    story.streams[2] = story.tracker.stream(key, story.context, StreamKind::Legacy, 1);
+    story.wait(0, SECOND, 0xf1a6, 1).launch(2, SECOND + 10, "step").write(1, SECOND + 20, 0xf1a6, 1);
+    story.waits(1, SECOND + 30, "cuStreamSynchronize", Some(1)).driver_says_busy(2);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let sentence = &story.diagnosis().verdicts[0].sentence;
+    assert!(sentence.starts_with("streams ") && sentence.contains(" and "), "{sentence}");
 }

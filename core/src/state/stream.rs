@@ -242,7 +242,7 @@ impl Stream {
         !self.alive() || self.born() > at || self.ended_until(idle_until) >= at
     }
 
-    /// What was submitted until then is known to have ended.
+    /// Each operation submitted until then is known to have ended.
     #[inline(always)]
     pub fn ended_until(&self, idle_until: Nanos) -> Nanos {
         self.get(place::COMPLETE_UNTIL).max(idle_until)

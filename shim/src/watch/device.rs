@@ -10,7 +10,7 @@ use lazyguard_core::Nanos;
 /// When its newest submission returned, or 0 if that was a moment ago.
 type AtRest = (u32, Nanos);
 
-/// What was submitted until then has ended.
+/// All that was submitted until then has ended.
 pub type Standing = (u32, Nanos);
 
 #[derive(Default)]
