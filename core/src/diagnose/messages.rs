@@ -193,6 +193,7 @@ pub(super) fn streams_on(path: &Path<'_>) -> Vec<u32> {
     let waits = path.steps.iter().filter_map(|step| match step {
         Step::Writer(wait, _) => Some(wait.stream.number),
         Step::Event(wait) => Some(wait.stream),
+        Step::Legacy(on, _) => Some(on.number),
         _ => None,
     });
     let mut numbers: Vec<_> = waits.chain(path.culprit().map(|culprit| culprit.stream.number)).collect();
@@ -330,7 +331,7 @@ pub(super) fn operations(count: u64, [of_one, of_more]: [&str; 2]) -> String {
 
 pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     format!(
-        "no thread waits for {on} in a call; the driver says that it is busy, and nothing was submitted to it or ended there for {}",
+        "no thread waits for {on} in a call; the driver says that it is busy, and nothing has ended there for {}",
         lasted(rested)
     )
 }

@@ -1,38 +1,62 @@
 //! Streams that stand still although no thread waits for them in a call.
 //!
-//! A stream is *at rest* since its newest submission, or since something of it was seen to end. Once it rests for the threshold, and the driver
-//! has called it busy since, its wait-for path is followed. A path that ends in a pattern is a finding. A path that ends in a running kernel, or in
-//! memory of the host that the program may store to when it likes, is a server's normal life: one line ([`Snapshot::unwatched`]).
+//! A stream is *at rest* since its newest submission that may keep it busy, or since something of it was seen to end. A program that tries again
+//! goes on submitting to a stuck stream: neither operations that take no time count, nor those behind a host function that has not returned. Once
+//! a stream rests for the threshold, and the driver has called it busy since, its wait-for path is followed. A path that ends in a pattern is a
+//! finding. A path that ends in a running kernel, or in memory of the host that the program may store to when it likes, is a server's normal life:
+//! one line ([`Snapshot::unwatched`]).
 //!
 //! Must not: take for busy a stream of which the driver has said nothing lately.
 
 use super::finding::Finding;
+use super::gathered::MOST_WAITS;
 use super::messages;
 use super::needs::Decision;
-use super::operation::{BusyStream, OperationSeen};
+use super::operation::{BusyStream, OperationSeen, StreamRef};
 use super::path::{End, Path};
 use super::snapshot::Snapshot;
 use super::verdict::Culprit;
 use super::wait::WaitSeen;
 use crate::api::{counted, Class, ThreadActivity};
+use crate::replay::in_turn;
 use crate::Nanos;
 
 /// How long an answer of the driver counts at least; else for the patience.
 const FRESH_NANOS: Nanos = 1_000_000_000;
 
 impl BusyStream {
-    pub(super) fn at_rest_since(&self) -> Nanos {
-        self.last_submitted.max(self.since()).max(self.moved)
+    /// The last operation at which it may stand, as far as all are listed.
+    fn last_to_stand_at(&self) -> Option<Nanos> {
+        let class = |op: &OperationSeen| op.call.class();
+        // The guard sees each call of a host function, and its return.
+        let host = self.operations.iter().find(|op| class(op) == Some(Class::HostFunction));
+        let waits =
+            |op: &&OperationSeen| !matches!(class(op), Some(Class::EventRecord | Class::WriteValue | Class::FreeAsync));
+        let lists_all = self.lists_all() && self.operations.len() < MOST_WAITS;
+        host.or_else(|| self.operations.iter().rfind(waits).filter(|_| lists_all)).map(|op| op.at)
     }
 }
 
 impl Snapshot {
+    /// The newest submission that may keep the stream busy.
+    fn until(&self, stream: &BusyStream) -> Nanos {
+        let StreamRef { number, context, kind, .. } = stream.stream;
+        // Each operation, whatever it does, waits for what such streams have taken in before.
+        let mut others = self.streams.iter().filter(|s| s.stream.context == context && s.stream.number != number);
+        let takes_turns = others.any(|other| in_turn(kind, other.stream.kind));
+        stream.last_to_stand_at().filter(|_| !takes_turns).unwrap_or(stream.last_submitted)
+    }
+
+    fn at_rest_since(&self, stream: &BusyStream) -> Nanos {
+        self.until(stream).max(stream.since()).max(stream.moved)
+    }
+
     /// Whether the driver has lately called a stream busy since it rests; its answer counts `times` as long.
     fn was_busy_at_rest(&self, stream: &BusyStream, times: u64) -> bool {
         let counts_for = self.patience_nanos.max(FRESH_NANOS).saturating_mul(times);
         let fresh = self.at.saturating_sub(stream.answered_busy) <= counts_for;
         // A stream that was destroyed since cannot be asked again.
-        stream.answered_busy != 0 && stream.answered_busy >= stream.at_rest_since() && fresh && !stream.destroyed
+        stream.answered_busy != 0 && stream.answered_busy >= self.at_rest_since(stream) && fresh && !stream.destroyed
     }
 
     /// The same for the threshold.
@@ -45,14 +69,14 @@ impl Snapshot {
     }
 
     fn rested(&self, stream: &BusyStream) -> Nanos {
-        self.at.saturating_sub(stream.at_rest_since().max(self.awake_since))
+        self.at.saturating_sub(self.at_rest_since(stream).max(self.awake_since))
     }
 
     /// The stream that has been at rest the longest with work outstanding. Unless the driver was asked, that may have ended.
     pub fn longest_at_rest(&self, least: Nanos) -> Option<String> {
         let stands = self.streams.iter().filter(|stream| self.rested(stream) >= least);
         let stands = stands.filter(|stream| stream.timed().next().is_some());
-        let oldest = stands.min_by_key(|stream| stream.at_rest_since())?;
+        let oldest = stands.min_by_key(|stream| self.at_rest_since(stream))?;
         Some(messages::outstanding(&oldest.stream, oldest.front()))
     }
 
@@ -88,13 +112,13 @@ impl<'a> Decision<'a> {
         for stream in self.snapshot.streams.iter().filter(at_rest) {
             let is_new = !explained.contains(&stream.stream.number);
             let counts = |path: &Path<'a>| is_new && (has_pattern(path) || self.waits_for_itself(stream, path));
-            let path = self.paths.from(stream.stream.number, Nanos::MAX).filter(counts);
+            let path = self.paths.from(stream.stream.number, self.snapshot.until(stream)).filter(counts);
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
-            if found.iter().any(|other| what(other) == what(&finding)) {
+            if known.iter().chain(&found).any(|other| what(other) == what(&finding)) {
                 continue;
             }
-            finding.at_rest = Some(stream.at_rest_since());
+            finding.at_rest = Some(self.snapshot.at_rest_since(stream));
             finding.because.insert(0, messages::at_rest(&stream.stream, self.snapshot.rested(stream)));
             if !has_pattern(&finding.path) {
                 finding.because.extend(called_behind(stream).into_iter().chain(all_wait(self.snapshot)));

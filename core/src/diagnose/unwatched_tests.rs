@@ -1,7 +1,8 @@
 //! Streams that no thread waits for.
 
 use super::super::test_trace::{TestTrace, NOW, SECOND};
-use crate::api::{Code, ThreadActivity};
+use crate::api::{Code, StreamKind, ThreadActivity};
+use crate::state::StreamKey;
 
 /// A stream waits for a value that no operation writes; the driver says that it is busy, and another thread does other work all the time.
 fn beside_a_busy_thread(patience: u64) -> TestTrace {
@@ -124,4 +125,52 @@ fn they_are_a_line_where_anything_else_may_store_the_value() {
     let armed = TestTrace::new().patient(6 * SECOND);
     armed.wait(0, SECOND, 0xf1a6, 1).thread_does(7, ThreadActivity::Waiting).driver_says_busy(0);
     assert!(line(armed.own_memory_holds(0xf1a6, 0)), "nothing behind the wait wakes a thread");
+}
+
+/// A retry each half second: this call behind the wait, then a kernel.
+fn tried_again(call: &str) -> TestTrace {
+    let story = TestTrace::new();
+    story.wait(0, SECOND, 0xf1a6, 1);
+    for at in (SECOND + SECOND / 2..NOW).step_by(SECOND as usize / 2) {
+        story.call(&story.submit(0, at, call), 0).launch(0, at + 100, "step");
+    }
+    story.driver_says_busy(0);
+    story
+}
+
+#[test]
+fn a_stuck_stream_that_is_still_submitted_to_is_at_rest() {
+    let story = tried_again("cuLaunchHostFunc");
+    story.check_verdicts_of_streams(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let story = TestTrace::new();
+    story.wait(0, SECOND, 0xf1a6, 1);
+    for at in 2..10 {
+        story.about(0, at * SECOND, "cuEventRecord", 0xe0 + at, 0);
+    }
+    story.driver_says_busy(0);
+    story.check_verdicts_of_streams(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+}
+
+#[test]
+fn a_stream_that_is_submitted_to_may_have_passed_what_no_host_function_follows() {
+    tried_again("cuEventRecord").check_well();
+    // The host function is called, so the wait is over.
+    let story = tried_again("cuLaunchHostFunc");
+    story.host_function(0, NOW - 2000, NOW - 1000, 7, Some(NOW - 900)).driver_says_busy(0).check_well();
+    // Behind a kernel that runs, a server is fed.
+    let story = TestTrace::new();
+    story.launch(0, SECOND, "serve").call(&story.submit(0, 2 * SECOND, "cuLaunchHostFunc"), 0);
+    story.launch(0, NOW - 100, "step").driver_says_busy(0).check_well();
+}
+
+#[test]
+fn a_stream_in_the_cycle_of_a_call_is_no_second_cause() {
+    let mut story = TestTrace::of(StreamKind::Blocking);
+    let key = StreamKey { handle: 1, context: story.context, thread: 0 };
+    story.streams[2] = story.tracker.stream(key, story.context, StreamKind::Legacy, 1);
+    story.wait(0, SECOND, 0xf1a6, 1).launch(2, SECOND + 10, "step").write(1, SECOND + 20, 0xf1a6, 1);
+    story.waits(1, SECOND + 30, "cuStreamSynchronize", Some(1)).driver_says_busy(2);
+    story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
+    let sentence = &story.diagnosis().verdicts[0].sentence;
+    assert!(sentence.starts_with("streams ") && sentence.contains(" and "), "{sentence}");
 }

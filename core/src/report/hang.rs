@@ -144,13 +144,16 @@ impl HangReport {
         Self { status, verdicts, slow, ..self }
     }
 
-    pub fn same_cause(&self, other: &Self) -> bool {
-        let causes = |report: &Self| -> Vec<_> {
-            let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
-            // The newest operation of a stream that is still fed changes, while the cause is the same.
-            report.verdicts.iter().map(|v| (v.code, culprit(v))).collect()
-        };
-        self.status == other.status && causes(self) == causes(other)
+    /// Whether both are of one hang. A second verdict may come, and go while the driver's answer ages.
+    pub fn same_hang(&self, told: &Self) -> bool {
+        self.status == told.status && self.verdicts.iter().any(|verdict| told.tells(verdict))
+    }
+
+    /// Whether one of its verdicts is of the same cause.
+    pub fn tells(&self, verdict: &Verdict) -> bool {
+        // The newest operation of a stream that is still fed changes, while the cause is the same.
+        let culprit = |v: &Verdict| v.culprits.first().filter(|_| v.fed.is_empty()).map(|c| c.operation.at);
+        self.verdicts.iter().any(|v| (v.code, culprit(v)) == (verdict.code, culprit(verdict)))
     }
 
     pub(super) fn who(&self, at: Nanos) -> String {

@@ -46,6 +46,13 @@ impl HangReport {
         Block::marked([line])
     }
 
+    /// The verdicts that came to a hang after its report.
+    pub fn beside(&self) -> Block {
+        let heading = format!("{}: beside what was reported", self.heading(None));
+        let verdicts = self.verdicts.iter().flat_map(|verdict| self.of_verdict(verdict));
+        Block::marked(std::iter::once(heading).chain(verdicts))
+    }
+
     pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
         let mut lines = self.head(newest);
         lines.extend(self.evidence());

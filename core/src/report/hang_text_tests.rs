@@ -274,3 +274,15 @@ fn a_process_of_which_no_thread_is_in_a_call_is_not_called_blocked() {
     report.status = Status::Hang;
     assert!(report.text().as_str().starts_with("lazyguard: HANG pid 7 (app): no driver call for 4.0 s\n"));
 }
+
+#[test]
+fn a_verdict_that_comes_or_goes_is_of_the_same_hang() {
+    let one = report();
+    let other = Verdict { code: Code::LG203, ..one.verdicts[0].clone() };
+    let both = HangReport { verdicts: vec![other.clone(), one.verdicts[0].clone()], ..report() };
+    assert!(one.same_hang(&both) && both.same_hang(&one) && both.tells(&other) && !one.tells(&other));
+    let later = HangReport { verdicts: vec![other], ..report() };
+    assert!(!later.same_hang(&one) && !HangReport { status: Status::Slow, ..report() }.same_hang(&one));
+    let beside = later.beside().as_str().to_owned();
+    assert!(beside.contains(": beside what was reported\n") && beside.contains("LG203 (likely): "), "{beside}");
+}

@@ -147,7 +147,7 @@ impl Stream {
     /// Whether the stream is idle: then this operation is the first one since, and so many have ended before it.
     #[inline(always)]
     fn begins_if_idle(&self, op: Operation, idle_until: Nanos, ended: u64) -> bool {
-        let is_idle = self.last_submitted() <= self.get(place::COMPLETE_UNTIL).max(idle_until);
+        let is_idle = self.last_submitted() <= self.ended_until(idle_until);
         if is_idle {
             self.put_operation(place::FIRST_SINCE_IDLE, op);
             self.words[place::PASSED].store(ended, Ordering::Relaxed);
@@ -239,7 +239,18 @@ impl Stream {
     /// Whether what was submitted at this moment is known to have ended; also where the stream is gone, and another one has its
     /// number.
     pub fn has_ended(&self, at: Nanos, idle_until: Nanos) -> bool {
-        !self.alive() || self.born() > at || self.get(place::COMPLETE_UNTIL).max(idle_until) >= at
+        !self.alive() || self.born() > at || self.ended_until(idle_until) >= at
+    }
+
+    /// Each operation submitted until then is known to have ended.
+    #[inline(always)]
+    pub fn ended_until(&self, idle_until: Nanos) -> Nanos {
+        self.get(place::COMPLETE_UNTIL).max(idle_until)
+    }
+
+    /// When its first operation came, or the newest one that is known to have ended.
+    pub fn stands_since(&self, idle_until: Nanos) -> Nanos {
+        self.ended_until(idle_until).max(self.get(place::FIRST_SINCE_IDLE))
     }
 
     pub fn last_submitted(&self) -> Nanos {
@@ -248,7 +259,7 @@ impl Stream {
 
     /// Whether something submitted is not known to be complete; `idle_until` is what is known of the whole context.
     pub fn busy(&self, idle_until: Nanos) -> bool {
-        self.alive() && self.last_submitted() > self.get(place::COMPLETE_UNTIL).max(idle_until)
+        self.alive() && self.last_submitted() > self.ended_until(idle_until)
     }
 
     /// The oldest operation that is not known to be complete, if the stream is busy.
@@ -256,7 +267,7 @@ impl Stream {
         if !self.busy(idle_until) {
             return None;
         }
-        let until = self.get(place::COMPLETE_UNTIL).max(idle_until);
+        let until = self.ended_until(idle_until);
         let recent = (0..place::RECENT_COUNT).map(|n| self.operation(place::RECENT + n * 2));
         oldest_outstanding(self.operation(place::FIRST_SINCE_IDLE), recent, until)
     }

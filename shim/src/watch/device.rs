@@ -2,13 +2,16 @@
 //!
 //! A few times a second the watchdog reads when the newest submission to each busy stream returned. The probe asks the driver about streams that rest for the
 //! threshold, and the diagnosis follows their paths (`core::diagnose::unwatched`). If it finds nothing, it looks again when others have joined them, or
-//! after the patience, and no more often.
+//! after the patience, and no more often. So it does for streams that are still submitted to, if nothing of them has ended for the threshold.
 
 use crate::record::Guard;
 use lazyguard_core::Nanos;
 
-/// When its newest submission returned.
+/// When its newest submission returned, or 0 if that was a moment ago.
 type AtRest = (u32, Nanos);
+
+/// All that was submitted until then has ended.
+pub type Standing = (u32, Nanos);
 
 #[derive(Default)]
 pub struct Device {
@@ -25,32 +28,32 @@ impl Device {
         if self.lost || now < self.looked + (threshold / 2).max(rest) {
             return None;
         }
-        let at_rest = at_rest(guard, now, threshold, awake_since);
+        let rests = |since: Nanos| now.saturating_sub(since.max(awake_since)) >= threshold;
+        let mut streams: Vec<u32> = guard.tracker.in_flight(0).into_iter().map(|busy| busy.stream).collect();
+        let entry = |number: u32| guard.tracker.stream_entry(number);
+        streams
+            .retain(|number| entry(*number).is_some_and(|s| rests(s.stands_since(guard.tracker.stream_idle_until(s)))));
+        let submitted = |number: u32| entry(number).map(|s| s.last_submitted()).filter(|at| rests(*at)).unwrap_or(0);
+        let at_rest: Vec<AtRest> = streams.iter().map(|number| (*number, submitted(*number))).collect();
         let is_new = at_rest.iter().any(|stream| !self.looked_at.contains(stream));
         let again = now >= self.looked + guard.settings.patience_nanos();
-        if at_rest.is_empty() || !is_new && !again {
+        if streams.is_empty() || !is_new && !again {
             return None;
         }
-        let streams = at_rest.iter().map(|(number, _)| *number).collect();
         (self.looked_at, self.looked) = (at_rest, now);
         Some(streams)
     }
 
-    pub fn stands(guard: &Guard, streams: &[AtRest]) -> bool {
-        streams.iter().any(|(number, submitted)| {
+    pub fn stands(guard: &Guard, streams: &[Standing]) -> bool {
+        streams.iter().any(|(number, until)| {
             let stream = guard.tracker.stream_entry(*number).filter(|stream| stream.alive());
-            stream.is_some_and(|s| s.last_submitted() == *submitted && s.busy(guard.tracker.stream_idle_until(s)))
+            let idle_until = |s| guard.tracker.stream_idle_until(s);
+            stream.is_some_and(|s| s.ended_until(idle_until(s)) == *until && s.busy(idle_until(s)))
         })
     }
 
-    pub fn reported(guard: &Guard, streams: impl Iterator<Item = u32>) -> Vec<AtRest> {
-        streams.filter_map(|number| Some((number, guard.tracker.stream_entry(number)?.last_submitted()))).collect()
+    pub fn reported(guard: &Guard, streams: impl Iterator<Item = u32>) -> Vec<Standing> {
+        let entries = streams.filter_map(|number| Some((number, guard.tracker.stream_entry(number)?)));
+        entries.map(|(number, s)| (number, s.ended_until(guard.tracker.stream_idle_until(s)))).collect()
     }
-}
-
-fn at_rest(guard: &Guard, now: Nanos, threshold: Nanos, awake_since: Nanos) -> Vec<AtRest> {
-    let busy = guard.tracker.in_flight(0).into_iter().map(|busy| busy.stream).filter(|stream| *stream != 0);
-    let mut streams = Device::reported(guard, busy);
-    streams.retain(|(_, submitted)| now.saturating_sub((*submitted).max(awake_since)) >= threshold);
-    streams
 }

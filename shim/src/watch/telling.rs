@@ -1,6 +1,7 @@
 //! The words of the watchdog about an open report: in the run folder, and on standard error. After the final summary it writes nothing.
 
 use super::live_report::ends;
+use super::stacks;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
 use crate::record::Guard;
@@ -21,6 +22,19 @@ pub fn at_exit(guard: &Guard) {
     if !waiting.iter().any(still) {
         report.ends = ends(guard, &report);
         say_that_it_is_over(guard, report, guard.now());
+    }
+}
+
+/// A hang has more causes than were told.
+pub(super) fn say_what_is_beside(guard: &'static Guard, told: &mut HangReport, mut later: HangReport) {
+    later.verdicts.retain(|verdict| !told.tells(verdict));
+    later.places = stacks::places(later.addresses());
+    guard.reports.add(&later.beside());
+    told.verdicts.append(&mut later.verdicts);
+    told.places.append(&mut later.places);
+    keep(guard, told);
+    if let Some(reported) = lock(&guard.reports.open).as_mut() {
+        reported.report = told.clone();
     }
 }
 

@@ -14,9 +14,9 @@
 mod acting;
 
 use super::command::Commands;
-use super::device::Device;
+use super::device::{Device, Standing};
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
-use super::telling::{keep, say_that_it_is_over};
+use super::telling::{keep, say_that_it_is_over, say_what_is_beside};
 use super::{probe, processor_time, python, revoke, stacks};
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::HANG;
@@ -95,8 +95,8 @@ struct Incident {
     report: HangReport,
     /// Past the threshold then; empty where no thread was in a call.
     waiting: Vec<Waiting>,
-    /// Then the streams that stand still, and when their newest submission returned.
-    streams: Vec<(u32, Nanos)>,
+    /// Then the streams that stand still.
+    streams: Vec<Standing>,
     calls: u64,
     next: Nanos,
     pause: Nanos,
@@ -317,14 +317,17 @@ impl Watch {
         };
         let pause = self.pause_of(&report);
         let Some(incident) = &mut self.incident else { return };
-        if report.status == Status::Hang && !report.same_cause(&incident.report) {
+        if report.status == Status::Hang && !report.same_hang(&incident.report) {
             let waiting = if waiting.is_empty() { incident.waiting.clone() } else { waiting };
             self.tell(report, waiting);
             return;
         }
         // Else the process was stopped a moment ago.
         let stands = report.status == incident.report.status;
-        if stands && now.saturating_sub(incident.told) >= incident.pause {
+        if stands && report.verdicts.iter().any(|verdict| !incident.report.tells(verdict)) {
+            incident.told = now;
+            say_what_is_beside(self.guard, &mut incident.report, report);
+        } else if stands && now.saturating_sub(incident.told) >= incident.pause {
             incident.told = now;
             incident.pause = incident.pause.saturating_mul(2).min(LONGEST_PAUSE);
             self.guard.reports.add(&report.repeated());
@@ -455,7 +458,7 @@ impl Watch {
     }
 }
 
-fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<(u32, Nanos)> {
+fn streams_of(guard: &Guard, report: &HangReport, waiting: &[Waiting]) -> Vec<Standing> {
     let is_one = |stream: &&BusyStream| waiting.is_empty() && report.snapshot.stands_at_rest(stream);
     Device::reported(guard, report.snapshot.streams.iter().filter(is_one).map(|stream| stream.stream.number))
 }

@@ -1,6 +1,6 @@
 //! `LAZYGUARD_ON_HANG`: the program ends as the setting says, or continues beside a command that it does not notice.
 
-use lazyguard_e2e::{number, read_by_script, run, text, App, Folder, Recording, Run, Running, Work};
+use lazyguard_e2e::{corpus_program, number, read_by_script, run, text, App, Folder, Recording, Run, Running, Work};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -231,6 +231,25 @@ fn a_command_says_nothing_where_standard_error_is_something_else() {
     let outcome = running.finish_within(20 * SECOND);
     assert_eq!((outcome.code, outcome.stdout.as_str(), outcome.stderr.as_str()), (Some(0), WITNESSED, ""), "{outcome}");
     assert_eq!(fs::read(&own).unwrap_or_else(|error| panic!("{error}")), b"");
+}
+
+/// The driver's answer about the stream without a waiting thread ages, so that its verdict comes, unless no look is in its time, and goes.
+#[test]
+fn a_hang_with_a_second_cause_is_reported_and_acted_on_once() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let run = Run::new(&work, corpus_program("two_streams_stand")).guarded().kept().hang_after("1s");
+    let mut running = run.set("LAZYGUARD_ON_HANG", "command:echo it ran").start();
+    let repeated = |r: &mut Running| (r.stderr().matches(", as reported").count() == 2).then_some(());
+    running.until("the second line that it still hangs", 20 * SECOND, repeated);
+    let outcome = running.stop();
+    let (stderr, hang) = (&outcome.stderr, outcome.out().hang());
+    let count = |text: &str| stderr.lines().filter(|line| line.contains(text)).count();
+    assert_eq!((count("it ran"), count("details: "), count("LG207 (likely)")), (1, 1, 1), "{stderr}");
+    let second = count(": beside what was reported");
+    assert!(second <= 1 && second == count("LG203 (possible)"), "{stderr}");
+    let verdicts = hang["verdicts"].as_array().into_iter().flatten();
+    let codes: Vec<_> = verdicts.map(|verdict| text(verdict, "/code")).collect();
+    assert_eq!(codes, ["LG207", "LG203"][..=second], "{hang}");
 }
 
 #[test]
