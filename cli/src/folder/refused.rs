@@ -1,6 +1,6 @@
 //! Why the kernel does not let this command look into a process, and the setting to change: ptrace(2), "Ptrace access mode checking".
 //!
-//! Must not: name a user or a setting that does not forbid it; the rules that cannot be told apart from here are named together.
+//! Must not: name a user or a setting that does not forbid the look. One sentence names all rules that this command cannot tell apart.
 
 use crate::folder::process::{exists, numbers, proc_is_mounted, Status};
 use crate::machine::files;

@@ -25,7 +25,7 @@ pub fn at_exit(guard: &Guard) {
     }
 }
 
-/// A hang has more causes than were told.
+/// Reports the verdicts that a hang has gained since its report.
 pub(super) fn say_what_is_beside(guard: &'static Guard, told: &mut HangReport, mut later: HangReport) {
     later.verdicts.retain(|verdict| !told.tells(verdict));
     later.places = stacks::places(later.addresses());
