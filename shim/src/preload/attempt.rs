@@ -171,7 +171,7 @@ impl<'a> Attempt<'a> {
             return false;
         }
         let Some(_current) = Current::make(handle) else { return false };
-        let idle = clear && self.shown(b"cuEventQuery", || self.is_idle(slot.thread()));
+        let idle = clear && self.shown(EntryPoint::by_symbol(b"cuEventQuery"), || self.is_idle(slot.thread()));
         // With the gate closed: an unload in progress has removed its items, and the next one waits.
         let items = self.due();
         if idle {
@@ -208,8 +208,8 @@ impl<'a> Attempt<'a> {
     }
 
     /// The watchdog sees a driver call of the guard's own that does not return: the program's thread waits in it.
-    fn shown<T>(&self, symbol: &[u8], call: impl FnOnce() -> T) -> T {
-        let Some(entry_point) = EntryPoint::by_symbol(symbol) else { return call() };
+    fn shown<T>(&self, entry_point: Option<EntryPoint>, call: impl FnOnce() -> T) -> T {
+        let Some(entry_point) = entry_point else { return call() };
         let (entered, caller, context) = (self.process.now(), self.occasion.caller, self.context.min(0xffff) as u16);
         let facts = Record { entered, caller, context, ..Record::of(entry_point) };
         self.slot.shows(&facts, call)
@@ -292,20 +292,18 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn loads(&self, kind: FunctionKind, handle: u64, owner: u64) -> bool {
-        let symbol: &[u8] = if kind == FunctionKind::Kernel { b"cuKernelGetFunction" } else { b"cuFuncLoad" };
-        self.shown(symbol, || kernels::load(self.process, self.context, kind, handle, owner))
-    }
-
     fn load_all(&mut self, content: &Content, closed: &Closed, bill: &mut Bill) {
         let (tracker, &Content { kind, owner, ref handles, .. }) = (&self.process.tracker, content);
+        // Found once: a module has thousands of functions.
+        let symbol: &[u8] = if kind == FunctionKind::Kernel { b"cuKernelGetFunction" } else { b"cuFuncLoad" };
+        let by = EntryPoint::by_symbol(symbol);
         for (n, &handle) in handles.iter().enumerate() {
             let number = tracker.function(handle, kind, owner);
             if tracker.function_entry(number).is_some_and(|f| f.loaded_in(self.context)) {
                 continue;
             }
             match self.may_go_on(closed, bill) {
-                Ok(()) if self.loads(kind, handle, owner) => {
+                Ok(()) if self.shown(by, || kernels::load(self.process, self.context, kind, handle, owner)) => {
                     bill.kernels += 1;
                     self.done.loaded += 1;
                 }
