@@ -70,7 +70,7 @@ def check_library(say):
 PARTS = {"native": (native, "the simulated driver and the test programs; with --tested alone, device code for one architecture"),
          "rust": (everyday, "target/debug/liblazyguard.so and lazyguard: the inner loop's"),
          "tested": (tested, "target/tested/liblazyguard.so as it ships and lazyguard, and all tests: what scripts/test runs"),
-         "without-clock": (rust_build.without_clock, "target/without-clock/liblazyguard.so, to measure what the clock costs a launch"),
+         "one-reading": (rust_build.one_reading, "target/one-reading/liblazyguard.so, to measure what a submission's second reading of the clock costs"),
          "release": (released, "target/release/liblazyguard.so and lazyguard, as they ship")}
 USUAL = ("native", "rust")
 

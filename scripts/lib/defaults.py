@@ -2,7 +2,7 @@
 
 Each program of testapps/frameworks that ends runs twice in one folder, bare and under plain `lazyguard run`, in turn: first runs are compared with
 first runs, second with second ones, as the frameworks' own caches are warm in a second run too. A job of two ranks that ends runs bare, without profile
-and revoke, and with both.
+and revoke, and with both, side by side.
 
 Must not: call it the same where another output, a process that goes on, or a file outside of the run's folders and the cache is left.
 """
@@ -152,10 +152,13 @@ def job_once(program, options, devices):
 
 
 def cost_of_a_job(program, progress, devices):
-    """Seconds of the job in each mode, in rounds; each has a row's cell with an interval."""
+    """Seconds of the job in each mode, in rounds; each has a row's cell with an interval. A round runs all modes side by side: the rest of the machine
+    treats them alike, and twenty rounds fit in the time of seven."""
     found = {mode: [] for mode in MODES}
     while len(found["bare"]) < ROUNDS_OF_A_JOB and not (spare_time.is_over() and found["bare"]):
-        of_round = {mode: job_once(program, MODES[mode], devices) for mode in random.sample(list(MODES), len(MODES))}
+        with ThreadPoolExecutor(len(MODES)) as lanes:
+            begun = {mode: lanes.submit(job_once, program, MODES[mode], devices) for mode in random.sample(list(MODES), len(MODES))}
+        of_round = {mode: job.result() for mode, job in begun.items()}
         for mode, seconds in of_round.items():
             found[mode].append(seconds)
         progress(f"{program.path.stem}, round {len(found['bare'])}: " + ", ".join(f"{mode} {seconds:.2f} s" for mode, seconds in of_round.items()))
