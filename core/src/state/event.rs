@@ -45,6 +45,17 @@ impl Event {
     }
 
     #[inline(always)]
+    pub fn is_of(&self, handle: u64) -> bool {
+        self.handle.load(Ordering::Relaxed) == handle
+    }
+
+    /// Whether it is of this handle, and was not recorded since that time.
+    #[inline(always)]
+    pub(super) fn is_still(&self, handle: u64, at: Nanos) -> bool {
+        self.is_of(handle) && self.recorded.load(Ordering::Relaxed) == at
+    }
+
+    #[inline(always)]
     pub fn recorded(&self) -> Option<Recorded> {
         let [at, place, operations] =
             [&self.recorded, &self.place, &self.operations].map(|word| word.load(Ordering::Relaxed));

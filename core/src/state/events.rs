@@ -16,7 +16,7 @@ impl Tracker {
     /// The event with this number, if it is still the one with this handle.
     #[inline]
     pub fn event_at(&self, number: u32, handle: u64) -> Option<&Event> {
-        self.events.get(number).filter(|event| event.handle.load(Ordering::Relaxed) == handle)
+        self.events.get(number).filter(|event| event.is_of(handle))
     }
 
     /// The number of an event that was recorded, or 0.
@@ -39,23 +39,43 @@ impl Tracker {
         number
     }
 
-    pub fn recorded(&self, handle: u64) -> Option<Recorded> {
-        self.event_at(self.known_event(handle), handle)?.recorded()
+    /// The event with this handle and its latest record, if it was recorded.
+    pub fn event_as_recorded(&self, handle: u64) -> Option<(&Event, Recorded)> {
+        let event = self.event_at(self.known_event(handle), handle)?;
+        Some((event, event.recorded()?))
     }
 
-    /// The event with this number and handle, as it was recorded at `at`, is known to have completed, and with it what was submitted before. It proves
-    /// nothing where the event was recorded again since.
+    pub fn recorded(&self, handle: u64) -> Option<Recorded> {
+        Some(self.event_as_recorded(handle)?.1)
+    }
+
+    /// This event of that handle is known to have completed as it was recorded then, and with it what was submitted before. It proves nothing where the
+    /// event was recorded again since.
     /// `on_context` gets the proof of a record on a whole context: it takes a lock.
     #[inline]
-    pub fn event_complete(&self, number: u32, handle: u64, at: Nanos, on_context: impl FnOnce(u32, Nanos)) {
-        let recorded_last = |e: &Recorded| e.at == at && self.graph_launches.newest() < at;
-        let recorded = self.event_at(number, handle).and_then(Event::recorded);
-        let Some(state) = recorded.filter(recorded_last) else { return };
-        if state.stream == 0 {
-            on_context(state.context, state.at);
-        } else if let Some(stream) = self.streams.get(state.stream).filter(|s| s.alive()) {
-            stream.complete_until(state.at);
-            stream.passed(state.operations);
+    pub fn event_complete(
+        &self,
+        event: &Event,
+        handle: u64,
+        as_recorded: Recorded,
+        on_context: impl FnOnce(u32, Nanos),
+    ) {
+        let at = as_recorded.at;
+        if !event.is_still(handle, at) || self.graph_launches.newest() >= at {
+            return;
+        }
+        if as_recorded.stream == 0 {
+            on_context(as_recorded.context, at);
+        } else if let Some(stream) = self.streams.get(as_recorded.stream).filter(|s| s.alive()) {
+            stream.complete_until(at);
+            stream.passed(as_recorded.operations);
+        }
+    }
+
+    /// The same of the event with this handle, as it was recorded at this time.
+    pub fn event_complete_at(&self, handle: u64, at: Nanos, on_context: impl FnOnce(u32, Nanos)) {
+        if let Some((event, recorded)) = self.event_as_recorded(handle).filter(|(_, recorded)| recorded.at == at) {
+            self.event_complete(event, handle, recorded, on_context);
         }
     }
 

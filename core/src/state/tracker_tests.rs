@@ -40,12 +40,12 @@ fn a_completed_event_completes_what_was_before_it_only() {
     submit(&tracker, s, 10);
     tracker.event_recorded(0xe, s, 1, c, 20);
     submit(&tracker, s, 30);
-    tracker.event_complete(tracker.known_event(0xe), 0xe, 20, |_, _| unreachable!());
+    tracker.event_complete_at(0xe, 20, |_, _| unreachable!());
     assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
     tracker.event_recorded(0xe, s, 2, c, 50);
-    tracker.event_complete(tracker.known_event(0xe), 0xe, 20, |_, _| unreachable!());
+    tracker.event_complete_at(0xe, 20, |_, _| unreachable!());
     assert!(!tracker.in_flight(c).is_empty(), "the answer is about the record before");
-    tracker.event_complete(tracker.known_event(0xe), 0xe, 50, |_, _| unreachable!());
+    tracker.event_complete_at(0xe, 50, |_, _| unreachable!());
     assert!(tracker.in_flight(c).is_empty());
 }
 
@@ -125,7 +125,7 @@ fn a_completed_event_tells_how_many_operations_have_ended() {
     tracker.event_recorded(0xe, s, 3, c, 40);
     submit(&tracker, s, 50);
     assert_eq!(stream.outstanding_count(0), 4);
-    tracker.event_complete(tracker.known_event(0xe), 0xe, 40, |_, _| unreachable!());
+    tracker.event_complete_at(0xe, 40, |_, _| unreachable!());
     assert_eq!(stream.outstanding_count(0), 1);
     assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
     let legacy = StreamKey { handle: 1, context: c, thread: 0 };

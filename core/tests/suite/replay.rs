@@ -203,7 +203,7 @@ impl Program {
             }
             "cuEventSynchronize" => {
                 let on_context = |context, at| self.tracker.context_complete(context, at);
-                self.tracker.event_complete(self.tracker.known_event(event), event, recorded, on_context)
+                self.tracker.event_complete_at(event, recorded, on_context)
             }
             _ => {
                 let scope = proves(record.entry_point, record.stream, record.context.into());

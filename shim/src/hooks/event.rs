@@ -15,21 +15,23 @@ use std::cell::Cell;
 
 #[inline(always)]
 pub(super) fn record(entry: Entry, event: Handle, stream: Handle, real: impl Again) -> i32 {
-    let operations = &Cell::new(0);
+    let (operations, known) = (&Cell::new(0), &Cell::new(None));
     let handle = event as u64;
     let is_known = move |guard: &'static Guard, fast: &FastSubmission| {
         // Fewer than there are, where some are not folded: the event stands for fewer operations than it could.
         operations.set(
             guard.tracker.stream_entry(fast.stream_and_context().0).map_or(0, |entry| entry.submitted_count() + 1),
         );
-        guard.tracker.event_at(fast.number, handle).is_some()
+        known.set(guard.tracker.event_at(fast.number, handle));
+        known.get().is_some()
     };
     let Subject { facts, .. } = Subject::of(entry, handle, stream, RawPayload::about(handle));
     let begin = move || fast::begin(entry, facts, |_, _| Some(from_caller(entry)), is_known);
-    let then = move |guard: &Guard, fast: FastSubmission, _| {
+    let then = move |_: &Guard, fast: FastSubmission, _| {
         let ((stream, context), number) = (fast.stream_and_context(), operations.get());
-        let recorded = guard.tracker.event_at(fast.number, handle);
-        recorded.into_iter().for_each(|event| event.record(stream, number, context, fast.entered()));
+        // Another thread may have destroyed it meanwhile.
+        let still = known.get().filter(|event| event.is_of(handle));
+        still.into_iter().for_each(|event| event.record(stream, number, context, fast.entered()));
     };
     let before = move |call: &mut Call| {
         call.submits_to(stream);
@@ -86,23 +88,25 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
 #[inline(always)]
 pub(super) fn completes(entry: Entry, event: Handle, real: impl Again) -> i32 {
     // The record that the driver's answer is about: another thread may record the event again meanwhile.
-    let (number, at) = (&Cell::new(0), &Cell::new(0));
+    let found = &Cell::new(None);
     let at_hand = move |guard: &'static Guard, slot: &'static ThreadSlot, record: Record| {
-        number.set(slot.cached_stream(event_key(event), guard.tracker.epoch())?);
-        let recorded = guard.tracker.event_at(number.get(), event as u64)?.recorded()?;
-        at.set(recorded.at);
+        let number = slot.cached_stream(event_key(event), guard.tracker.epoch())?;
+        let known = guard.tracker.event_at(number, event as u64)?;
+        let recorded = known.recorded()?;
+        found.set(Some((known, recorded)));
         let raw = RawPayload::about(event as u64);
         Some(Record { stream: recorded.stream, context: recorded.context as u16, raw, ..record })
     };
     let then = move |guard: &'static Guard, _| {
         let on_context = |context, at| _ = door::inside(|| guard.tracker.context_complete(context, at));
-        guard.tracker.event_complete(number.get(), event as u64, at.get(), on_context);
+        if let Some((known, recorded)) = found.get() {
+            guard.tracker.event_complete(known, event as u64, recorded, on_context);
+        }
     };
     let before = move |call: &mut Call| {
-        number.set(call.guard.tracker.known_event(event as u64));
-        call.slot.cache_stream(event_key(event), call.epoch, number.get());
-        if let Some(recorded) = call.guard.tracker.recorded(event as u64) {
-            at.set(recorded.at);
+        call.slot.cache_stream(event_key(event), call.epoch, call.guard.tracker.known_event(event as u64));
+        found.set(call.guard.tracker.event_as_recorded(event as u64));
+        if let Some((_, recorded)) = found.get() {
             call.about_stream(recorded.stream);
             call.about.context = recorded.context;
         }

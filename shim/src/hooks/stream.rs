@@ -48,21 +48,19 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl Real) -> i32 {
 /// A thread waits for a stream, or polls it: success proves that the stream was idle when the call was entered.
 #[inline(always)]
 pub(super) fn completes(entry: Entry, stream: Handle, real: impl Again) -> i32 {
-    let number = &Cell::new(0);
+    let found = &Cell::new(None);
     let at_hand = move |guard: &'static Guard, slot: &'static ThreadSlot, record: Record| {
         // A default stream is another one in another context, and may wait for others.
         let handle = Some(stream as u64).filter(|handle| *handle > PER_THREAD)?;
-        number.set(slot.cached_stream(handle, guard.tracker.epoch())?);
-        let context = guard.tracker.stream_entry(number.get())?.context();
-        Some(Record { stream: number.get(), context: context as u16, ..record })
+        let number = slot.cached_stream(handle, guard.tracker.epoch())?;
+        let known = guard.tracker.stream_entry(number)?;
+        found.set(Some(known));
+        Some(Record { stream: number, context: known.context() as u16, ..record })
     };
-    let then = move |guard: &Guard, entered| {
-        let entry = guard.tracker.stream_entry(number.get());
-        entry.into_iter().for_each(|entry| entry.complete_until(entered));
-    };
+    let then = move |_: &Guard, entered| found.get().into_iter().for_each(|stream| stream.complete_until(entered));
     let before = move |call: &mut Call| {
         call.on_stream(stream);
-        number.set(call.about.stream);
+        found.set(call.about.stream_entry);
         call.waits_for_others();
     };
     lightly(entry, at_hand, before, real, then)

@@ -326,7 +326,7 @@ fn fold(guard: &Guard, slot: &ThreadSlot, (asked, answer): &(Nanos, Answer), own
             let news =
                 entry.is_some_and(|s| s.oldest(guard.tracker.stream_idle_until(s)).is_some_and(|o| o.at < recorded));
             let on_context = |context, at| guard.tracker.context_complete(context, at);
-            guard.tracker.event_complete(guard.tracker.known_event(event), event, recorded, on_context);
+            guard.tracker.event_complete_at(event, recorded, on_context);
             if news {
                 push(Class::EventQuery, &|record| (record.stream, record.raw) = (stream, RawPayload::about(event)));
             }
