@@ -276,7 +276,6 @@ StreamRef make_stream(Context &context, unsigned flags, int priority) {
   StreamRef stream = std::make_shared<Stream>(context, flags, priority);
   stream->id = next_id();
   std::lock_guard<std::mutex> hold(engine_mutex());
-  stream->place = ++context.places;
   context.streams.push_back(stream);
   return stream;
 }

@@ -25,7 +25,7 @@ struct Stream : Object {
   const int priority;
   bool legacy = false;
   uint64_t id = 0;
-  uint64_t place = 0;  // among the streams of the context, in the order of their making
+  uint64_t place = 0;  // of its hardware queue: the next one of the context's each time that the stream begins to be busy
   bool blocking() const { return !(flags & CU_STREAM_NON_BLOCKING); }
 
   // Guarded by engine_mutex().

@@ -217,7 +217,7 @@ void append(const StreamRef &stream, const OpRef &op, bool takes_room) {
   add_unfinished(stream->context, op);
   op->stream = stream;
   op->takes_room = takes_room;
-  stream->depth++;
+  if (!stream->depth++) stream->place = stream->context.places++;
   if (takes_room) stream->queued++;
   stream->last = op;
 }

@@ -2,9 +2,10 @@
 //
 // Protocol. Everything submitted is an Op. An op starts when every op it depends on has completed, and, if it is a kernel, when
 // the device has room for a block of it. Stream order, the legacy stream, events, barriers and graph edges are all expressed as
-// such dependencies. Streams share the hardware queues of their context: a kernel of a stream is given to the device behind the kernels that came before
-// it in its queue. One that waits for something keeps the later ones of its queue waiting, and one that runs does not. All op state is guarded by one mutex, engine_mutex(), which is never held while an
-// op runs, while a caller waits, or while anything but op state is touched.
+// such dependencies. Streams share the hardware queues of their context, and take the next one whenever they begin to be busy: on an H200 streams that had been
+// idle shared no queue by the order of their making. A kernel is given to the device behind the kernels that came before it in its queue. One that waits for
+// something keeps the later ones of its queue waiting, and one that runs does not. All op state is guarded by one mutex, engine_mutex(), which is never held
+// while an op runs, while a caller waits, or while anything but op state is touched.
 //
 // Ops that take no time complete on the thread that made them ready. The others run on worker threads, as many as ops run at the
 // same time; workers sleep when there is nothing to run. They are detached and their state is never destroyed, so that a

@@ -36,10 +36,6 @@ impl<'a> Calls<'a> {
             }
             launched.insert(record.function);
         }
-        if verdicts.iter().any(|verdict| verdict.code == Code::LG211) {
-            // The queue of a stream follows from its place among all streams.
-            opened.recording.streams().iter().for_each(|stream| drop(objects.stream(stream.number, Nanos::MAX)));
-        }
         let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
         let culprits = culprits.map(|culprit| culprit.operation.at).collect();
         let host_functions = snapshot.host_functions.iter().map(|function| function.at).collect();

@@ -26,6 +26,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const MOST_LINES: usize = 150;
 
+/// The end of a main thread that is in a call that does not return.
+const ENDS: &str = "std::fputs(\"it does not hang here: the call has returned\\n\", stderr), std::_Exit(1);\n";
+
 /// The program, or in words why there is none.
 pub(crate) fn reproducer(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdict]) -> Result<String, Failure> {
     let first =
@@ -157,7 +160,11 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
     if snapshot.launch_blocking {
         line(1, "setenv(\"CUDA_LAUNCH_BLOCKING\", \"1\", 1);\n");
     }
-    if let Some(queues) = snapshot.connections {
+    let of_queues = verdict.code == Code::LG211;
+    if of_queues {
+        line(1, "// Which streams share one of several hardware queues is not known: here, all share one.\n");
+    }
+    if let Some(queues) = Some(1).filter(|_| of_queues).or(snapshot.connections) {
         line(1, &format!("setenv(\"CUDA_DEVICE_MAX_CONNECTIONS\", \"{queues}\", 1);\n"));
     }
     setup.lines().for_each(|text| line(1, &format!("{text}\n")));
@@ -173,5 +180,7 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
         line(1, &format!("thread_{thread}.detach();\n"));
     }
     of_thread(&mut line, main, 1);
-    text + "  waits_for_ever(nullptr);\n}\n"
+    // A program that waits behind a call that returns after all looks like one that hangs.
+    line(1, if verdict.threads.contains(&main) { ENDS } else { "waits_for_ever(nullptr);\n" });
+    text + "}\n"
 }

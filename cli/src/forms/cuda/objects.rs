@@ -34,9 +34,6 @@ struct Kernel {
     local: bool,
 }
 
-/// The hardware queues of a context without CUDA_DEVICE_MAX_CONNECTIONS.
-const HARDWARE_QUEUES: usize = 8;
-
 /// More local memory a thread than a context has at first.
 const LOCAL_BYTES: &str = "32768";
 
@@ -133,7 +130,6 @@ impl<'a> Objects<'a> {
         }
         self.kernels(&mut text);
         self.enter(self.contexts.first().copied().unwrap_or(0), &mut text);
-        self.queues(&mut text);
         text + &self.others + "CK(cuCtxSynchronize());\n"
     }
 
@@ -147,22 +143,13 @@ impl<'a> Objects<'a> {
 
     fn streams(&self, text: &mut String) {
         let Some(last) = self.streams.keys().last() else { return };
-        let _ = writeln!(text, "CUstream stream[{}] = {{}};", last + 1);
+        let _ = writeln!(text, "CUstream stream[{}];", last + 1);
         let all: Vec<_> = self.streams.iter().collect();
         for group in all.chunk_by(|a, b| a.1 == b.1) {
             let (context, flags) = group[0].1;
             self.enter(*context, text);
             let numbers = group.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ");
             let _ = writeln!(text, "for (const int n : {{{numbers}}}) CK(cuStreamCreate(&stream[n], {flags}));");
-        }
-    }
-
-    /// More streams than hardware queues get theirs in turn, by their first launches, which the hanging program's streams had in this order.
-    fn queues(&self, text: &mut String) {
-        let is_of_module = |kernel: &Kernel| !kernel.local && !self.libraries.contains_key(&kernel.owner);
-        if let Some(at) = self.kernels.iter().position(is_of_module).filter(|_| self.streams.len() > HARDWARE_QUEUES) {
-            text.push_str("for (const CUstream one : stream)\n");
-            let _ = writeln!(text, "  if (one != nullptr) CK(launch(kernel_{at}, 1, 1, one, already));");
         }
     }
 

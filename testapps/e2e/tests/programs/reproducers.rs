@@ -20,7 +20,7 @@ const SOME: [&str; 12] = [
     "first_printf",
     "kernel_never_ends",
     "local_memory_grows",
-    "one_queue_holds_the_release",
+    "more_streams_than_queues",
     "queue_full",
     "threads_wait_for_each_other",
 ];
