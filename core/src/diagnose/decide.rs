@@ -9,6 +9,7 @@ use super::needs::{may_have_passed, Decision};
 use super::operation::BusyStream;
 use super::path::End;
 use super::snapshot::{BlockedCall, Snapshot};
+use super::unwatched::may_be_meant;
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
@@ -179,7 +180,7 @@ impl<'a> Decision<'a> {
     }
 
     fn counts(&self, finding: &Finding<'a>) -> bool {
-        if self.waits_for_a_compiler(finding).is_some() {
+        if self.waits_for_a_compiler(finding).is_some() || may_be_meant(finding) {
             return false;
         }
         let stood = self.stood(finding);
@@ -262,6 +263,9 @@ impl<'a> Decision<'a> {
         match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Driver, _) => "the driver may be at work in it, so it may only be slow".to_owned(),
             (End::Unseen(_), _) => "what that does is not known, so it may only be slow".to_owned(),
+            (End::Runs(_), _) if may_be_meant(finding) => {
+                "a signal's handler or another process may let a thread go on".to_owned()
+            }
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
             (End::Peers(..) | End::Meeting, _) => "a rank may only be late".to_owned(),
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {

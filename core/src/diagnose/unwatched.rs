@@ -4,7 +4,7 @@
 //! goes on submitting to a stuck stream: neither operations that take no time count, nor those behind a host function that has not returned. Once
 //! a stream rests for the threshold, and the driver has called it busy since, its wait-for path is followed. A path that ends in a pattern is a
 //! finding. A path that ends in a running kernel, or in memory of the host that the program may store to when it likes, is a server's normal life:
-//! one line ([`Snapshot::unwatched`]).
+//! one line ([`Snapshot::unwatched`]). If every thread waits for another, and that kernel's end wakes none, it is slow, and never a hang.
 //!
 //! Must not: take for busy a stream of which the driver has said nothing lately.
 
@@ -111,7 +111,9 @@ impl<'a> Decision<'a> {
         let mut found: Vec<Finding<'a>> = Vec::new();
         for stream in self.snapshot.streams.iter().filter(at_rest) {
             let is_new = !explained.contains(&stream.stream.number);
-            let counts = |path: &Path<'a>| is_new && (has_pattern(path) || self.waits_for_itself(stream, path));
+            let counts = |path: &Path<'a>| {
+                is_new && (has_pattern(path) || self.waits_for_itself(stream, path) || self.wakes_nobody(path))
+            };
             let path = self.paths.from(stream.stream.number, self.snapshot.until(stream)).filter(counts);
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
@@ -147,12 +149,27 @@ impl<'a> Decision<'a> {
             && stream.lists_all()
             && stream.operations.iter().all(stands_before)
             && stream.operations.iter().any(|op| op.host_function.is_some() && op.at > wait.at)
-            && all_wait(all).is_some()
+            && self.all_stand()
+            && nothing_runs()
+    }
+
+    /// Whether each thread waits for another. A signal's handler or another process may still wake one.
+    fn all_stand(&self) -> bool {
+        let all = self.snapshot;
+        all_wait(all).is_some()
             && all.blocked.is_empty()
             && all.host_functions.is_empty()
             && all.unfollowed.is_empty()
             && all.without_entry == 0
-            && nothing_runs()
+    }
+
+    /// Whether each thread still waits once all kernels have ended.
+    fn wakes_nobody(&self, path: &Path<'a>) -> bool {
+        let calls_none = |op: &OperationSeen| op.host_function.is_none() && op.graph.is_none();
+        let mut streams = self.snapshot.streams.iter();
+        matches!(path.end, End::Runs(_))
+            && self.all_stand()
+            && streams.all(|stream| stream.lists_all() && stream.operations.iter().all(calls_none))
     }
 
     /// The streams that its calls wait for, and those on its path.
@@ -170,6 +187,11 @@ impl<'a> Decision<'a> {
             None => self.by_its_end(Vec::new(), path),
         }
     }
+}
+
+/// Whether it is found for the threads' sake alone.
+pub(super) fn may_be_meant(finding: &Finding<'_>) -> bool {
+    finding.at_rest.is_some() && matches!(finding.path.end, End::Runs(_)) && !has_pattern(&finding.path)
 }
 
 /// Whether the end of a path does not go on by itself.

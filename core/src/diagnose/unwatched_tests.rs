@@ -65,6 +65,25 @@ fn a_kernel_that_runs_is_a_line_and_nothing_more() {
 }
 
 #[test]
+fn a_kernel_whose_end_wakes_none_of_the_threads_that_all_wait_is_slow_and_never_a_hang() {
+    let story = |doing| {
+        let story = TestTrace::new().patient(6 * SECOND);
+        story.launch(0, SECOND, "spin").about(0, SECOND + 10, "cuEventRecord", 0xe0, 0);
+        story.thread_does(7, ThreadActivity::Waiting).thread_does(8, doing).driver_says_busy(0);
+        story
+    };
+    let stands = story(ThreadActivity::Waiting);
+    stands.check_slow("spin has not ended: a signal's handler or another process may let a thread go on");
+    let said = stands.diagnosis().slow.join("\n");
+    assert!(said.contains("every thread outside the driver waits for another thread, without limit"), "{said}");
+    for doing in [ThreadActivity::Running, ThreadActivity::Sleeping, ThreadActivity::Expecting] {
+        story(doing).check_well();
+    }
+    let woken = story(ThreadActivity::Waiting);
+    woken.call(&woken.submit(0, SECOND + 20, "cuLaunchHostFunc"), 0).driver_says_busy(0).check_well();
+}
+
+#[test]
 fn memory_of_the_host_may_be_written_when_the_program_likes() {
     let story = beside_a_busy_thread(6 * SECOND);
     story.memory_holds(0xf1a6, 0).driver_says_busy(0);
