@@ -131,7 +131,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
 }
 
 /// Memory that no other process can have.
-fn own_ranges() -> Vec<Range<u64>> {
+pub(super) fn own_ranges() -> Vec<Range<u64>> {
     let forked = forks::was_any();
     mappings(&own_maps()).filter(|mapping| mapping.is_own(forked)).map(|mapping| mapping.begin..mapping.end).collect()
 }

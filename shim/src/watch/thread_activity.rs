@@ -1,9 +1,11 @@
 //! The activity of threads in no driver call: the kernel reports a thread's system call and arguments without disturbing it. A thread that computes or
 //! sleeps may still do what others wait for; one that waits for another will not. The driver's threads have names of their own.
 
+use super::probe::own_ranges;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::folder::entries_of;
+use std::cell::LazyCell;
 use std::fs;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -15,7 +17,11 @@ const OWN: &str = "lazyguard-";
 
 /// One that is not looked at may do anything.
 pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
-    let seen = all().take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread))?)));
+    // A file is read for them, which may be long.
+    let own = LazyCell::new(own_ranges);
+    let is_thread = |id: u64| fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false);
+    let is_own = |word: u64, id: u64| is_thread(id) || own.iter().any(|range| range.contains(&word));
+    let seen = all().take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread), &is_own)?)));
     seen.chain(all().nth(MOST_THREADS).map(|thread| (thread, ThreadActivity::Running))).collect()
 }
 
@@ -27,20 +33,16 @@ fn all() -> impl Iterator<Item = u32> {
     entries_of(Path::new("/proc/self/task")).filter_map(|task| task.name().to_str()?.parse().ok())
 }
 
-fn doing(thread: u32, wanted: bool) -> Option<ThreadActivity> {
+fn doing(thread: u32, wanted: bool, is_own: impl Fn(u64, u64) -> bool) -> Option<ThreadActivity> {
     let name = thread::name(thread);
     if name.starts_with(OWN) || !wanted && name.starts_with(THE_DRIVERS) {
         return None;
     }
-    in_call(&system_call(thread)?, is_own_thread)
-}
-
-fn is_own_thread(id: u64) -> bool {
-    fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false)
+    in_call(&system_call(thread)?, is_own)
 }
 
 /// Reads the kernel's line: `running`, or the system call's number, its arguments, stack pointer and program counter.
-fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActivity> {
+fn in_call(line: &str, is_own: impl Fn(u64, u64) -> bool) -> Option<ThreadActivity> {
     /// The flag in the second argument of a futex call.
     const PRIVATE: u64 = libc::FUTEX_PRIVATE_FLAG as u64;
     let mut fields = line.split_whitespace();
@@ -57,8 +59,8 @@ fn in_call(line: &str, is_own_thread: impl Fn(u64) -> bool) -> Option<ThreadActi
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => ThreadActivity::Sleeping,
         // The fourth argument of a futex wait is the timeout.
         libc::SYS_futex if argument(3) != 0 => ThreadActivity::Sleeping,
-        // A shared one may be another process's to wake, but for the end of a thread, whose id is waited on.
-        libc::SYS_futex if argument(1) & PRIVATE == 0 && !is_own_thread(argument(2)) => ThreadActivity::Expecting,
+        // A shared one may be another process's to wake, but for the end of a thread, whose id is waited on, and in memory of this process alone.
+        libc::SYS_futex if argument(1) & PRIVATE == 0 && !is_own(argument(0), argument(2)) => ThreadActivity::Expecting,
         libc::SYS_futex => ThreadActivity::Waiting,
         _ => ThreadActivity::Expecting,
     })
@@ -100,7 +102,7 @@ mod tests {
 
     #[test]
     fn a_line_of_the_kernels_tells_what_a_thread_does() {
-        let in_call = |line: &str| in_call(line, |id| id == 0x77);
+        let in_call = |line: &str| in_call(line, |word, id| word == 0x7f77 || id == 0x77);
         assert_eq!(in_call("running\n"), Some(ThreadActivity::Running));
         let sleep = format!("{} 0x0 0x0 0x7f 0x0 0x0 0x0 0x7f 0x7f\n", libc::SYS_clock_nanosleep);
         assert_eq!(in_call(&sleep), Some(ThreadActivity::Sleeping));
@@ -110,6 +112,8 @@ mod tests {
         let shared = |value: &str| format!("{} 0x7f01 0x109 {value} 0x0 0x0 0xffffffff 0x7f 0x7f", libc::SYS_futex);
         assert_eq!(in_call(&shared("0x0")), Some(ThreadActivity::Expecting), "another process may post a semaphore");
         assert_eq!(in_call(&shared("0x77")), Some(ThreadActivity::Waiting), "for a thread's end");
+        let own = shared("0x0").replace("0x7f01", "0x7f77");
+        assert_eq!(in_call(&own), Some(ThreadActivity::Waiting), "for a value that only this process can have");
         assert_eq!(in_call(&format!("{} 0x3 0x1 0xffffffff", libc::SYS_read)), Some(ThreadActivity::Expecting));
         assert_eq!(in_call("-1 0x0 0x0\n"), None, "a thread that has ended");
         assert_eq!(in_call("-1 0x7ffd12 0x7f34\n"), Some(ThreadActivity::Expecting), "outside a system call");
