@@ -66,9 +66,9 @@ fn step(step: &Step<'_>) -> Vec<String> {
             let (first, on) = (operation(grid.front()), &grid.stream);
             format!("{first} on {on} starts only when the device has room for all its blocks at once")
         }
-        Step::Devices(one, copy, other) => {
-            let (call, at) = (&copy.call, time(copy.at));
-            format!("{call} on {one} at {at} waits for the work of both devices, and so for {other}")
+        Step::Beside(one, of, other) => {
+            let why = if of.graph.is_some() { "its graph's launch before" } else { "the work of both devices" };
+            format!("{} on {one} at {} waits for {why}, and so for {other}", of.call, time(of.at))
         }
         Step::Legacy(one, other) => {
             format!("{one} waits for what was submitted to {other} before, by the rule of the legacy default stream")
@@ -177,7 +177,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
             let what = "a launch is submitted that stays at the head of a hardware queue";
             Some(evidence(what, head.at, None, Some(ahead.stream.number)))
         }
-        Step::HostFunctions(_) | Step::Legacy(..) | Step::Devices(..) | Step::Room(_) => None,
+        Step::HostFunctions(_) | Step::Legacy(..) | Step::Beside(..) | Step::Room(_) => None,
     };
     let mut found: Vec<_> = path.steps.iter().filter_map(of_step).collect();
     if let End::Host(host, _) = &path.end {

@@ -265,7 +265,7 @@ impl Snapshot {
 pub(super) fn copy_between_devices<'a>(call: &'a BlockedCall, path: &Path<'a>) -> Option<&'a Call> {
     match path.steps.first() {
         _ if copies_between_devices(&call.call) => Some(&call.call),
-        Some(Step::Devices(_, copy, _)) => Some(&copy.call),
+        Some(Step::Beside(_, copy, _)) if copies_between_devices(&copy.call) => Some(&copy.call),
         _ => None,
     }
 }

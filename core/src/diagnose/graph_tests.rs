@@ -114,6 +114,24 @@ fn a_wait_for_an_event_that_a_graph_records_is_a_wait_for_the_graph() {
 }
 
 #[test]
+fn a_launch_of_a_graph_waits_for_its_launch_before_on_another_stream() {
+    let story = TestTrace::new();
+    story.graph(5, &[story.kernel("k1")]).launch(0, 8, "spin").launch_graph(0, 10).launch_graph(1, 20);
+    story.waits(1, 30, "cuStreamSynchronize", Some(1)).check(&[(Code::LG299, "spin")]);
+    let chain = story.chain().join("\n");
+    assert!(
+        chain.contains("cuGraphLaunch on stream 2 at ") && chain.contains("waits for its graph's launch before"),
+        "{chain}"
+    );
+    // The earlier launch has ended, another waits for nothing, and a later one holds up none.
+    let story = TestTrace::new();
+    story.graph(5, &[story.kernel("k1")]).launch_graph(0, 10).idle(0, 12).launch_graph(1, 20);
+    story.launch(0, 22, "spin").launch_graph(0, 25);
+    story.waits(1, 30, "cuStreamSynchronize", Some(1)).check(&[(Code::LG299, "cuGraphLaunch")]);
+    assert!(!story.chain().join("\n").contains("launch before"), "{:#?}", story.chain());
+}
+
+#[test]
 fn after_a_single_change_the_waits_of_a_graph_are_not_known() {
     let story = TestTrace::new();
     story.graph(5, &[value(NodeKind::ValueWait, 1)]);

@@ -123,7 +123,10 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
         Step::Room(grid) => {
             operation_at(grid.stream.number, grid.front().at, "needs places of the device that this has")
         }
-        Step::Devices(one, copy, _) => operation_at(one.number, copy.at, "waits for the work of both devices"),
+        Step::Beside(one, of, _) => {
+            let graph = of.graph.as_ref().map(|_| "waits for the launch before of its graph");
+            operation_at(one.number, of.at, graph.unwrap_or("waits for the work of both devices"))
+        }
         Step::Legacy(one, _) => on(one, "the order that the default stream makes"),
     };
     let chain: Parties = path.steps.iter().filter_map(party).collect();
@@ -157,7 +160,7 @@ fn leads_to(step: &Step<'_>) -> Option<u32> {
     match step {
         Step::Writer(_, by) => Some(*by),
         Step::Event(wait) => Some(wait.recorded_on),
-        Step::Legacy(_, other) | Step::Pool(_, _, other) | Step::Devices(_, _, other) => Some(other.number),
+        Step::Legacy(_, other) | Step::Pool(_, _, other) | Step::Beside(_, _, other) => Some(other.number),
         Step::Queue(shared) => Some(shared.ahead.stream.number),
         Step::Barrier(_) | Step::HostFunctions(_) | Step::Room(_) => None,
     }

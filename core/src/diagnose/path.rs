@@ -31,8 +31,8 @@ pub(super) enum Step<'a> {
     HostFunctions(&'a StreamRef),
     /// This stream waits for that one by the order of the legacy default stream.
     Legacy(&'a StreamRef, &'a StreamRef),
-    /// A copy between two devices on this stream also waits for that stream.
-    Devices(&'a StreamRef, &'a OperationSeen, &'a StreamRef),
+    /// This stream's copy between two devices, or graph that is launched there as well, also waits for that stream.
+    Beside(&'a StreamRef, &'a OperationSeen, &'a StreamRef),
     /// A pool reused for this stream memory that was freed in the order of that one.
     Pool(&'a StreamRef, Nanos, &'a StreamRef),
     /// A launch that waits comes before this stream's in a hardware queue.

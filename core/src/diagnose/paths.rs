@@ -18,6 +18,9 @@ use crate::replay::{in_turn, takes_time};
 use crate::{order, Nanos};
 use std::cell::Cell;
 
+/// An operation that also waits for what that stream has taken in until then.
+type Beside<'a> = (&'a OperationSeen, &'a BusyStream, Nanos);
+
 enum Gate<'a> {
     Wait(&'a WaitSeen),
     Event(&'a EventWaitSeen),
@@ -26,7 +29,7 @@ enum Gate<'a> {
     Behind(&'a HostFunctionSeen),
     Barrier(&'a ColdLoadSeen),
     Legacy(&'a BusyStream),
-    Devices(&'a OperationSeen, &'a BusyStream),
+    Beside(Beside<'a>),
     /// Memory of a pool, freed in the order of this stream then.
     Pool(&'a BusyStream, Nanos),
 }
@@ -47,6 +50,8 @@ pub(super) struct Paths<'a> {
     pub not_ready: HashMap<u32, Nanos>,
     /// The stream and time of each wait for a value.
     waits: HashSet<(u32, Nanos)>,
+    /// By stream: its first launch of a graph that was launched before on another stream, with that stream and the time there.
+    again: HashMap<u32, Beside<'a>>,
     pub answers: Answers,
     ways: Cell<u32>,
     /// Whether the path being followed has come through a hardware queue.
@@ -68,7 +73,7 @@ impl<'a> Paths<'a> {
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
         let (answers, ways, in_queue) = (Answers::of(snapshot), Cell::new(0), Cell::new(false));
-        Self { snapshot, busy, not_ready, waits, answers, ways, in_queue }
+        Self { snapshot, busy, not_ready, waits, again: launched_again(snapshot), answers, ways, in_queue }
     }
 
     /// The path from the operations of a stream that were submitted until then; `None` if they are known to be complete.
@@ -182,18 +187,19 @@ impl<'a> Paths<'a> {
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
         gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
-        gates.extend(self.by_copies(busy).map(|(copy, other)| (copy.at, Gate::Devices(copy, other))));
+        let beside = self.by_copies(busy).chain(self.again.get(&number).copied());
+        gates.extend(beside.map(|beside| (beside.0.at, Gate::Beside(beside))));
         gates.extend(self.reused(busy).map(|(at, other, freed)| (at, Gate::Pool(other, freed))));
         gates.retain(|(at, _)| *at <= until);
         gates
     }
 
-    fn by_copies(&self, busy: &'a BusyStream) -> impl Iterator<Item = (&'a OperationSeen, &'a BusyStream)> + use<'a> {
+    fn by_copies(&self, busy: &'a BusyStream) -> impl Iterator<Item = Beside<'a>> + use<'a> {
         let streams = &self.snapshot.streams;
         let copies = busy.operations.iter().filter(|op| copies_between_devices(&op.call));
         copies.flat_map(move |copy| {
             let others = streams.iter().filter(|s| s.stream.context != busy.stream.context && s.since() < copy.at);
-            others.map(move |other| (copy, other))
+            others.map(move |other| (copy, other, copy.at.saturating_sub(1)))
         })
     }
 
@@ -231,20 +237,18 @@ impl<'a> Paths<'a> {
                 let paths = self.without_doubtful(paths);
                 Some(paths.into_iter().min_by_key(Path::rank)?.behind(Step::Barrier(load)))
             }
-            Gate::Pool(other, freed) => {
-                let path = self.find(other.stream.number, freed, way)?;
-                Some(path.behind(Step::Pool(&busy.stream, at, &other.stream)))
+            Gate::Pool(other, freed) => self.on(other, freed, Step::Pool(&busy.stream, at, &other.stream), way),
+            Gate::Beside((op, other, until)) => {
+                self.on(other, until, Step::Beside(&busy.stream, op, &other.stream), way)
             }
-            Gate::Devices(copy, other) => {
-                let path = self.find(other.stream.number, at.saturating_sub(1), way)?;
-                Some(path.behind(Step::Devices(&busy.stream, copy, &other.stream)))
-            }
-            Gate::Legacy(other) => {
-                // Only work submitted before this stream's operation.
-                let path = self.find(other.stream.number, at.saturating_sub(1), way)?;
-                Some(path.behind(Step::Legacy(&busy.stream, &other.stream)))
-            }
+            // Only work submitted before this stream's operation.
+            Gate::Legacy(other) => self.on(other, at.saturating_sub(1), Step::Legacy(&busy.stream, &other.stream), way),
         }
+    }
+
+    /// The path that this step begins.
+    fn on(&self, other: &BusyStream, until: Nanos, step: Step<'a>, way: &mut Way) -> Option<Path<'a>> {
+        Some(self.find(other.stream.number, until, way)?.behind(step))
     }
 
     fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, way: &mut Way) -> Option<Path<'a>> {
@@ -267,6 +271,22 @@ impl<'a> Paths<'a> {
             None => Some(Path::to(End::Unwritten(wait, itself()))),
         }
     }
+}
+
+/// The driver runs a graph once at a time. A later graph may have the handle of an earlier one, with other nodes.
+fn launched_again(snapshot: &Snapshot) -> HashMap<u32, Beside<'_>> {
+    let launches = snapshot.streams.iter().flat_map(|on| on.operations.iter().map(move |op| (on, op)));
+    let mut launches: Vec<_> = launches.filter(|(_, op)| op.graph.is_some()).collect();
+    order::sort_by_key(&mut launches, |(_, op)| op.at);
+    let mut newest: HashMap<Option<u64>, (&BusyStream, &OperationSeen)> = HashMap::default();
+    let mut again = HashMap::default();
+    for (on, op) in launches {
+        let before = newest.insert(op.graph.as_ref().map(|graph| graph.handle), (on, op));
+        if let Some((other, before)) = before.filter(|(other, of)| !std::ptr::eq(*other, on) && of.graph == op.graph) {
+            again.entry(on.stream.number).or_insert((op, other, before.at));
+        }
+    }
+    again
 }
 
 /// A cycle is reported by the wait that closes it.

@@ -155,21 +155,16 @@ impl<'a> Decision<'a> {
 
     /// Whether each thread waits for another. A signal's handler or another process may still wake one.
     fn all_stand(&self) -> bool {
-        let all = self.snapshot;
-        all_wait(all).is_some()
-            && all.blocked.is_empty()
-            && all.host_functions.is_empty()
-            && all.unfollowed.is_empty()
-            && all.without_entry == 0
+        let Snapshot { blocked, host_functions, unfollowed, without_entry, .. } = self.snapshot;
+        let nothing_else = blocked.is_empty() && host_functions.is_empty() && unfollowed.is_empty();
+        nothing_else && *without_entry == 0 && all_wait(self.snapshot).is_some()
     }
 
     /// Whether each thread still waits once all kernels have ended.
     fn wakes_nobody(&self, path: &Path<'a>) -> bool {
         let calls_none = |op: &OperationSeen| op.host_function.is_none() && op.graph.is_none();
-        let mut streams = self.snapshot.streams.iter();
-        matches!(path.end, End::Runs(_))
-            && self.all_stand()
-            && streams.all(|stream| stream.lists_all() && stream.operations.iter().all(calls_none))
+        let wakes_none = |s: &BusyStream| s.lists_all() && s.operations.iter().all(calls_none);
+        matches!(path.end, End::Runs(_)) && self.all_stand() && self.snapshot.streams.iter().all(wakes_none)
     }
 
     /// The streams that its calls wait for, and those on its path.
