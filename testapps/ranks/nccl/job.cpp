@@ -189,6 +189,9 @@ class Rank {
       if (kind == "grids" || !is_faulty) launch_grid();
     } else if (kind == "one_queue") {
       send_and_receive(rank_ % 2 == 0 ? kWorld : kPairs, rank_ % 2 == 0 ? kPairs : kWorld);
+    } else if (kind == "apart") {
+      grouped_ = false;
+      perform(operation);
     } else {
       return false;
     }
@@ -294,10 +297,10 @@ class Rank {
   void exchange(const Operation& operation, const std::vector<unsigned>& members, CUstream stream) {
     const auto size = static_cast<int>(members.size()), self = static_cast<int>(rank_ - members.front());
     const ncclComm_t comm = comms_[operation.where];
-    NK(nccl_.GroupStart());
+    if (grouped_) NK(nccl_.GroupStart());
     NK(nccl_.Send(reinterpret_cast<void*>(from_), operation.count, operation.type, (self + 1) % size, comm, stream));
     if (receives_) NK(nccl_.Recv(reinterpret_cast<void*>(to_), operation.count, operation.type, (self + size - 1) % size, comm, stream));
-    NK(nccl_.GroupEnd());
+    if (grouped_) NK(nccl_.GroupEnd());
   }
 
   const Nccl& nccl_;
@@ -310,7 +313,7 @@ class Rank {
   CUstream computes_ = nullptr, grids_ = nullptr, streams_[kWheres] = {};
   CUdeviceptr from_ = 0, to_ = 0;
   ncclComm_t comms_[kWheres] = {};
-  bool receives_ = true;
+  bool receives_ = true, grouped_ = true;
 };
 
 int wrong_use() {

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array kFaults = {"none", "late",  "skip", "loop", "exits", "crashes", "stops",  "other", "size",
                                 "type", "root",  "order", "no_receive", "load", "unwritten", "behind", "init"};
-constexpr std::array kFurtherFaults = {"fills", "grid", "grids", "one_queue"};
+constexpr std::array kFurtherFaults = {"fills", "grid", "grids", "one_queue", "apart"};
 
 // The generator of Steele, Lea and Flood (SplitMix64): the same numbers with every library.
 class Random {
@@ -35,7 +35,7 @@ void plant(Program& program, const Fault& fault) {
   Operation& operation = program.operations[fault.at];
   if (!is_shared(program, operation.where, fault.rank)) operation.where = kWorld;
   const bool is_ring = operation.call == Call::ring;
-  if (kind == "no_receive") operation.call = Call::ring;
+  if (kind == "no_receive" || kind == "apart") operation.call = Call::ring;
   else if (kind == "root") operation.call = Call::broadcast;
   else if (is_ring && (kind == "other" || kind == "size" || kind == "type" || kind == "order" || kind == "load")) operation.call = Call::all_reduce;
   if (operation.call == Call::ring) operation.together = 1;

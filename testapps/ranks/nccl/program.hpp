@@ -51,8 +51,9 @@ struct Operation {
 //   grids        joins and then launches such a grid, as all other ranks do
 //   one_queue    two ranks send, have a kernel behind that, and receive on another stream and communicator, as each other does. It hangs the job where
 //                all streams share one hardware queue
+//   apart        each rank sends, and receives behind that, outside of a group
 //
-// All hang the job but none, late and grids. A random program has none of the last four.
+// All hang the job but none, late and grids. A random program has none of the last five.
 struct Fault {
   std::string kind = "none";
   unsigned rank = 0;

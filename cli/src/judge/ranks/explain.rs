@@ -175,9 +175,15 @@ impl Job<'_> {
             Some(format!("rank {rank} waits in {} for {on}", self.within_in_words(wait)))
         });
         let of_circle: Vec<_> = circle.iter().filter_map(|rank| waits.get(rank)).collect();
-        let crossed = of_circle.iter().all(|wait| matches!(wait.within, In::Collective(_)))
-            && of_circle.iter().any(|wait| wait.id != of_circle[0].id);
-        let why = if crossed { " They use communicators in different orders." } else { "" };
+        let all = |is_one: fn(&In) -> bool| of_circle.iter().all(|wait| is_one(&wait.within));
+        let differ = || of_circle.iter().any(|wait| wait.id != of_circle[0].id);
+        let why = if all(|within| matches!(within, In::Collective(_))) && differ() {
+            " They use communicators in different orders."
+        } else if all(|within| matches!(within, In::Exchange(..))) {
+            " The other ends are called behind these, or not at all: call both ends in one group."
+        } else {
+            ""
+        };
         let sentence = format!("ranks wait for each other: {}.{why}", each.collect::<Vec<_>>().join("; "));
         let odd = |rank: &u64| self.odd(*rank, waits.get(rank).map_or(0, |wait| wait.id), None);
         let different = circle.iter().map(odd).collect();

@@ -11,7 +11,7 @@
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::doing::{culprit, own_verdict, standing, Asked};
+use super::doing::{culprit, in_flight, own_verdict, standing, Asked};
 use super::odd_ranks::{most_common, Ranks};
 use crate::judge::communications::{Called, Communications, Member, Peer};
 use crate::judge::process::Process;
@@ -91,8 +91,9 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     if let Some((_, wait)) = differs.or(holds_up).or(is_behind) {
         return Some(job.explain(wait, &waits));
     }
-    if let Some(circle) = circle(&stuck, &waits) {
-        return Some(job.explain_circle(&circle, &waits));
+    let held_back = ranks.keys().filter_map(|rank| Some((*rank, job.held_back(*rank)?))).collect();
+    if let Some((circle, waits)) = [&waits, &held_back].into_iter().find_map(|of| Some((circle(&stuck, of)?, of))) {
+        return Some(job.explain_circle(&circle, waits));
     }
     job.crossed(&stuck).or_else(|| Some(job.explain_none(&stuck)))
 }
@@ -142,7 +143,7 @@ impl<'a> Job<'a> {
         let calls = calls(self.ranks.get(&rank)?)?;
         let of_members = calls.members.iter().filter(|member| member.id != 0).flat_map(|own| {
             let collective = self.behind(rank, own).into_iter().chain(self.different(own));
-            collective.chain(self.exchanges(own, calls.complete))
+            collective.chain(self.exchanges(rank, own, false))
         });
         of_members.chain(self.meeting(rank, calls)).min_by_key(|wait| wait.at)
     }
@@ -167,12 +168,27 @@ impl<'a> Job<'a> {
         Some(Wait { at, id: own.id, within: In::Different(*number), on: on.clone() })
     }
 
-    fn exchanges(&self, own: &Member, is_complete: bool) -> Option<Wait> {
-        let (own_rank, _) = own.rank.filter(|_| is_complete)?;
+    /// The first send or receive whose other end has been called too, behind another one that waits itself.
+    fn held_back(&self, rank: u64) -> Option<Wait> {
+        let own = calls(self.ranks.get(&rank)?)?.members.iter().filter(|member| member.id != 0);
+        own.filter_map(|own| self.exchanges(rank, own, true)).min_by_key(|wait| wait.at)
+    }
+
+    /// Whether its kernel, one of its own communicator, comes behind that of an earlier send or receive: they are in no group.
+    fn is_behind(&self, rank: u64, member: &Member, called: &Called) -> bool {
+        let launches = |before: &Called| {
+            let stream = in_flight(self.ranks.get(&rank)?)?.stream(before.stream)?;
+            stream.operations.iter().find(|op| op.waits_for_peers() && (before.at..called.at).contains(&op.at))
+        };
+        member.exchanges.values().any(|(_, before)| launches(before).is_some())
+    }
+
+    fn exchanges(&self, rank: u64, own: &Member, held_back: bool) -> Option<Wait> {
+        let is_complete = |rank: &u64| Some(calls(self.ranks.get(rank)?)?.complete).filter(|complete| *complete);
+        let (own_rank, _) = own.rank.filter(|_| is_complete(&rank).is_some())?;
         let unmet = own.exchanges.iter().filter_map(|(peer, (count, newest))| {
             let other = *self.ranks_in.get(&(own.id, peer.rank.into()))?;
             let member = self.member(own.id, other)?;
-            let is_complete = calls(self.ranks.get(&other)?).is_some_and(|calls| calls.complete);
             let back = Peer { rank: u16::try_from(own_rank).ok()?, sends: !peer.sends };
             let its = member.exchanges.get(&back);
             let met = its.map_or(0, |(count, _)| *count);
@@ -180,9 +196,12 @@ impl<'a> Job<'a> {
             let within = match is_unequal {
                 true => In::Unequal(*peer, *count),
                 false if met < *count => In::Exchange(*peer, met + 1),
+                false if held_back && !self.is_behind(rank, own, newest) && self.is_behind(other, member, &its?.1) => {
+                    In::Exchange(*peer, *count)
+                }
                 false => return None,
             };
-            is_complete.then(|| Wait { at: newest.at, id: own.id, within, on: vec![other] })
+            is_complete(&other).map(|_| Wait { at: newest.at, id: own.id, within, on: vec![other] })
         });
         unmet.min_by_key(|wait| wait.at)
     }

@@ -1,10 +1,12 @@
 use crate::judge::communications::{Called, Communications, Meeting, Member, Peer};
 use crate::judge::process::Process;
 use crate::judge::ranks::compare;
+use crate::judge::stood::Stood;
 use crate::judge::test_samples::hanging_in;
-use lazyguard_core::api::EntryPoint;
-use lazyguard_core::diagnose::Code;
+use lazyguard_core::api::{EntryPoint, StreamKind};
+use lazyguard_core::diagnose::{Code, StreamRef};
 use lazyguard_core::trace::Communication;
+use serde_json::json;
 
 const WORLD: u64 = 0x77;
 const HALF: u64 = 0x88;
@@ -147,6 +149,54 @@ fn a_send_without_its_receive_is_told_unless_records_are_gone() {
     );
     ranks[1].communications.as_mut().unwrap().complete = false;
     assert!(sentence(&ranks).starts_with("every rank that could be compared"), "{}", sentence(&ranks));
+}
+
+/// Each rank sends to the next and receives from the one before, and its kernels come at these times.
+fn exchange_in_a_ring(ranks: u64, kernels: &[u64], receives_first: bool) -> Vec<Process> {
+    let of = |number: u64| {
+        let (next, before) = ((number + 1) % ranks, (number + ranks - 1) % ranks);
+        let exchange = |sends: bool, peer: u64| {
+            let symbol = if sends { "ncclSend" } else { "ncclRecv" };
+            let number = if sends == receives_first { 2 } else { 1 };
+            (Peer { rank: peer as u16, sends }, (3, call(symbol, number, 64)))
+        };
+        let exchanges = [exchange(true, next), exchange(false, before)].into();
+        let process = rank(number, vec![Member { exchanges, ..member(WORLD, number as u32, ranks as u32, 0) }]);
+        let launched = |at: &u64| json!({ "at": at, "call": "cuLaunchKernelEx", "function": "ncclDevKernel_SendRecv" });
+        let operations: Vec<_> = kernels.iter().map(launched).collect();
+        let stream = StreamRef { number: 1, handle: 1, kind: StreamKind::NonBlocking, context: 1 };
+        let busy = json!({
+            "stream": stream, "oldest": operations[0], "operations": operations, "last_submitted": 99, "submitted": 2,
+            "outstanding": 2, "timed": 2, "all_recorded": true, "moved": 0, "answered_busy": 0, "destroyed": false,
+        });
+        let mut process = waits(process);
+        if let Some(Stood::Hang(report)) = &mut process.stood {
+            report.snapshot.streams = vec![serde_json::from_value(busy).unwrap()];
+            report.snapshot.asked = true;
+        }
+        process
+    };
+    (0..ranks).map(of).collect()
+}
+
+#[test]
+fn ranks_that_all_send_or_all_receive_outside_a_group_wait_for_each_other() {
+    let told = sentence(&exchange_in_a_ring(2, &[15, 25], false));
+    assert_eq!(
+        told,
+        "ranks wait for each other: rank 0 waits in ncclSend of communicator 0 for rank 1; rank 1 waits in ncclSend of communicator 0 for \
+         rank 0. The other ends are called behind these, or not at all: call both ends in one group."
+    );
+    assert!(sentence(&exchange_in_a_ring(3, &[15, 25], true))
+        .contains("rank 0 waits in ncclRecv of communicator 0 for rank 2"));
+    // In one group they have one kernel.
+    let grouped = sentence(&exchange_in_a_ring(2, &[5, 25], false));
+    assert!(grouped.starts_with("every rank that could be compared has made the same calls"), "{grouped}");
+    // One sends first, and the other receives first.
+    let mut fit = exchange_in_a_ring(2, &[15, 25], false);
+    fit[1] = exchange_in_a_ring(2, &[15, 25], true).remove(1);
+    let fit = sentence(&fit);
+    assert!(fit.starts_with("every rank that could be compared has made the same calls"), "{fit}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 const PROGRAMS: [&str; 3] = ["nccl_job", "nccl_job_dlopen", "nccl_job_plugin"];
 /// The faults after which the job ends, and those that hang it: see testapps/ranks/nccl/program.hpp.
 const ENDING: [&str; 3] = ["none", "late", "grids"];
-const HANGING: [&str; 17] = [
+const HANGING: [&str; 18] = [
     "skip",
     "loop",
     "exits",
@@ -31,6 +31,7 @@ const HANGING: [&str; 17] = [
     "init",
     "fills",
     "grid",
+    "apart",
 ];
 const KILL: &[&str] = &["--on-hang", "kill"];
 /// For what more than the first process to hang has to say.
@@ -58,6 +59,7 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
         ("root", KILL, instead(&broadcast(1), &broadcast(0))),
         ("order", AT_THE_TIMEOUT, format!("rank 2 has called {TWELFTH} before collective 1 of communicator ")),
         ("no_receive", AT_THE_TIMEOUT, "rank 3 has not called the 6th ncclRecv from rank 2 on communicator 0".to_owned()),
+        ("apart", AT_THE_TIMEOUT, "ranks wait for each other: rank 0 waits in ncclSend of communicator 0 for rank 1; rank 1 waits".to_owned()),
         ("load", AT_THE_TIMEOUT, format!("rank 3 has called {TWELFTH} ({reduce}) and is blocked behind it, LG202: ")),
         ("unwritten", AT_THE_TIMEOUT, behind("and is blocked: LG203: ")),
         (
