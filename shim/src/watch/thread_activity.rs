@@ -20,8 +20,8 @@ pub fn threads(wanted: impl Fn(u32) -> bool) -> Vec<(u32, ThreadActivity)> {
     // A file is read for them, which may be long.
     let own = LazyCell::new(own_ranges);
     let is_thread = |id: u64| fs::exists(format!("/proc/self/task/{id}")).unwrap_or(false);
-    let is_own = |word: u64, id: u64| is_thread(id) || own.iter().any(|range| range.contains(&word));
-    let seen = all().take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread), &is_own)?)));
+    let is_own = &|word: u64, id: u64| is_thread(id) || own.iter().any(|range| range.contains(&word));
+    let seen = all().take(MOST_THREADS).filter_map(|thread| Some((thread, doing(thread, wanted(thread), is_own)?)));
     seen.chain(all().nth(MOST_THREADS).map(|thread| (thread, ThreadActivity::Running))).collect()
 }
 
