@@ -55,12 +55,14 @@ static void memory_operations(void) {
 
 static void events(void) {
   CUevent event;
-  CK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CK(cuEventCreate(&event, CU_EVENT_DEFAULT));
   fact_handle("event", event);
   CK(cuEventRecord(event, j.stream));
   CK(cuStreamWaitEvent(second, event, 0));
   CK(cuEventSynchronize(event));
   CK(cuEventQuery(event));
+  float milliseconds;
+  CK(cuEventElapsedTime(&milliseconds, event, event));
   CK(cuStreamSynchronize(second));
   CK(cuEventDestroy(event));
 }

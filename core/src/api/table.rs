@@ -258,6 +258,8 @@ macro_rules! with_driver_api {
             EventDestroy (event: Handle) => event::destroy(event) { 138 cuEventDestroy 2000; 139 cuEventDestroy_v2 4000; }
             EventSynchronize (event: Handle) => event::completes(event) { 140 cuEventSynchronize 2000; }
             EventQuery (event: Handle) => event::completes(event) { 141 cuEventQuery 2000; }
+            EventQuery (milliseconds: Ptr, start: Handle, event: Handle)
+                => event::completes(event) { 288 cuEventElapsedTime 2000; 289 cuEventElapsedTime_v2 12080; }
 
             // Allocation
             Allocate (device_pointer: Ptr, bytesize: usize)

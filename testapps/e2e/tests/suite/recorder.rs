@@ -143,6 +143,7 @@ fn events_are_recorded_waited_for_and_asked() {
         ("cuStreamWaitEvent", "event_wait", Some("second")),
         ("cuEventSynchronize", "synchronize", None),
         ("cuEventQuery", "query", None),
+        ("cuEventElapsedTime_v2", "query", None),
     ] {
         let line = the(&log, call, "event_handle", facts["event"]);
         assert_eq!(text(line, "/event"), event, "{line}");
