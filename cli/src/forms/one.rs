@@ -27,9 +27,9 @@ struct ProcessReport<'a> {
     run: Option<&'a Summary>,
     /// The content of the recording.
     recording: Option<RecordingSeen<'a>>,
-    /// The stacks in `stacks.dmp`, with functions and lines; null where there is none that can be read.
+    /// The readable stacks in `stacks.dmp`, with functions and lines, or null.
     stacks: Option<&'a [StackSeen]>,
-    /// The core dump of the GPU in `gpu.core`; null where there is none that can be read.
+    /// The readable core dump of the GPU in `gpu.core`, or null.
     gpu: Option<&'a GpuCore>,
     /// Sentences that the core dump adds to the verdicts.
     gpu_says: Vec<String>,

@@ -22,6 +22,33 @@ impl ComputeTime {
     }
 }
 
+/// Queries that all answered "not ready".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Asked {
+    /// How many.
+    pub times: u64,
+    /// When the first was made.
+    pub since: Nanos,
+    /// When the newest was answered.
+    pub last: Nanos,
+}
+
+impl Asked {
+    pub fn and(self, later: Self) -> Self {
+        Self { times: self.times.saturating_add(later.times), since: self.since, last: self.last.max(later.last) }
+    }
+
+    /// How long a poll has no query until it is over.
+    pub fn pause(threshold: Nanos) -> Nanos {
+        threshold.max(1_000_000_000)
+    }
+
+    /// Whether they are so frequent that such a pause is their end.
+    pub fn is_poll(&self, threshold: Nanos) -> bool {
+        self.times > 1 && self.last.saturating_sub(self.since) / (self.times - 1) <= Self::pause(threshold) / 2
+    }
+}
+
 /// The activity of a thread outside driver calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

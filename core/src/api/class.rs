@@ -168,6 +168,11 @@ impl Class {
         matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
     }
 
+    /// A poll may make an event for each query, and do so by a new thread.
+    pub const fn prepares_a_query(self) -> bool {
+        matches!(self, Self::EventCreate | Self::EventRecord | Self::EventDestroy | Self::ContextCurrent)
+    }
+
     pub const fn synchronizes(self) -> bool {
         self.has(SYNCHRONIZES)
     }

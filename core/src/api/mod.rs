@@ -13,7 +13,7 @@ pub mod result;
 mod stream;
 mod table;
 
-pub use activity::{ComputeTime, ThreadActivity};
+pub use activity::{Asked, ComputeTime, ThreadActivity};
 pub use call::Call;
 pub use class::{Class, ColdKind, Keep, Lane, SLOW_NANOS};
 pub use code::Code;

@@ -11,7 +11,7 @@ use super::snapshot::{EventWaitSeen, Snapshot};
 use super::view::cold_kind;
 use super::wait::Submitter;
 use crate::api::result::NOT_READY;
-use crate::api::{Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
+use crate::api::{Asked, Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::replay::{Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Image, Kind, Payload, Record};
@@ -50,7 +50,7 @@ impl SnapshotBuilder {
         for thread in recording.threads() {
             if let Some(record) = &thread.call_in_progress {
                 builder.last = builder.last.max(record.entered);
-                if record.kind != Kind::Queries {
+                if record.kind != Kind::Queries && !record.entry_point.class().prepares_a_query() {
                     builder.activity = builder.activity.max(record.entered);
                 }
                 if record.kind.is_cold() {
@@ -98,7 +98,12 @@ impl SnapshotBuilder {
             Kind::Call => self.first_launch(entry),
         }
         self.polls.remove(&entry.thread_number);
-        self.activity = self.activity.max(record.entered).max(record.returned);
+        // An event may mark the progress of any other stream.
+        let is_asked = || self.busy.get(&record.stream).is_some_and(|busy| busy.asked.is_some());
+        let class = record.entry_point.class();
+        if !class.prepares_a_query() || class == Class::EventRecord && !is_asked() {
+            self.activity = self.activity.max(record.entered).max(record.returned);
+        }
         // A refused call has no effect.
         if record.returned == 0 || record.result == 0 {
             self.succeeded(entry);
@@ -271,16 +276,20 @@ impl SnapshotBuilder {
     fn poll(&mut self, entry: &Entry) {
         let record = entry.record;
         let Payload::Queries { count, .. } = record.payload() else { return };
+        let asked = Asked { times: count, since: record.entered, last: record.returned };
+        if let Some(busy) = self.busy.get_mut(&record.stream) {
+            let before = busy.asked.filter(|before| before.last > busy.moved);
+            busy.asked = Some(before.map_or(asked, |before| before.and(asked)));
+        }
         let event = record.event().and_then(|event| self.replay.proofs.event(event));
         let recorded = event.filter(|r| r.stream == record.stream).map(|r| r.at);
         let polls = self.polls.entry(entry.thread_number).or_default();
         // The same query as earlier, with others in between: one poll with the earlier ones.
         if let Some(known) = polls.iter_mut().find(|poll| poll.is_about(&record)) {
-            known.record.returned = record.returned;
             known.recorded = recorded;
-            known.count = known.count.saturating_add(count);
+            known.asked = known.asked.and(asked);
         } else if polls.len() < MOST_POLLED {
-            polls.push(Poll { record, count, recorded });
+            polls.push(Poll { record, asked, recorded });
         }
     }
 

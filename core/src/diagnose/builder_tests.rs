@@ -1,4 +1,4 @@
-use super::super::test_trace::TestTrace;
+use super::super::test_trace::{TestTrace, NOW, QUERIES, SECOND};
 use super::*;
 use crate::state::{StreamKey, StreamKind};
 use crate::trace::layout::flag;
@@ -75,32 +75,30 @@ fn without_a_threshold_nothing_is_past_it() {
     story.launch(0, 10, "spin").waits(1, 30, "cuCtxSynchronize", None);
     let snapshot = snapshot_at(&story.recording(), 0, 0, 0).unwrap();
     assert_eq!((snapshot.blocked.len(), snapshot.blocked[0].past_threshold), (1, false));
-    assert_eq!(snapshot.at, super::super::test_trace::NOW);
+    assert_eq!(snapshot.at, NOW);
 }
 
 #[test]
 fn queries_without_end_are_a_wait_and_those_that_stopped_are_none() {
-    let (now, second) = (super::super::test_trace::NOW, super::super::test_trace::SECOND);
     let story = TestTrace::new();
     story.launch(0, 10, "k").launch(1, 12, "k");
-    story.polls(7, 20, now - 1000, "cuStreamQuery", 0, 0);
-    story.polls(8, 30, now - 3 * second, "cuStreamQuery", 1, 0);
+    story.polls(7, 20, NOW - 1000, "cuStreamQuery", 0, 0);
+    story.polls(8, 30, NOW - 3 * SECOND, "cuStreamQuery", 1, 0);
     let blocked = story.snapshot().blocked;
     assert_eq!(blocked.len(), 1, "{blocked:#?}");
-    assert_eq!((blocked[0].thread, blocked[0].queries, blocked[0].entered), (7, Some(3), 20));
+    assert_eq!((blocked[0].thread, blocked[0].queries, blocked[0].entered), (7, Some(QUERIES + 1), 20));
 }
 
 #[test]
 fn a_query_in_progress_belongs_to_its_poll_until_it_blocks_itself() {
-    let (now, second) = (super::super::test_trace::NOW, super::super::test_trace::SECOND);
     let blocked = |last: Nanos, query: Nanos| {
         let story = TestTrace::new();
         story.launch(0, 10, "k").polls_until(7, [20, last], "cuStreamQuery", 0, 0, Some(query));
         let blocked = story.snapshot().blocked;
         blocked.iter().map(|call| (call.entered, call.queries)).collect::<Vec<_>>()
     };
-    assert_eq!(blocked(now - 1000, now - 100), [(20, Some(3))], "it asks again");
-    let blocks = now - 2 * second;
+    assert_eq!(blocked(NOW - 1000, NOW - 100), [(20, Some(QUERIES + 1))], "it asks again");
+    let blocks = NOW - 2 * SECOND;
     assert_eq!(blocked(blocks - 100, blocks), [(blocks, None)]);
 }
 

@@ -184,12 +184,11 @@ impl<'a> Decision<'a> {
             return false;
         }
         let stood = self.stood(finding);
-        // A kernel that is polled while the program makes progress is meant to run.
-        let watched = asked_only(finding)
-            && matches!(finding.path.end, End::Runs(_) | End::Peers(..))
-            && self.snapshot.at.saturating_sub(self.snapshot.last_activity) < self.snapshot.threshold_nanos;
-        let Snapshot { threshold_nanos, patience_nanos, .. } = *self.snapshot;
-        !watched && (stood >= threshold_nanos && finding.conclusive || stood >= patience_nanos.max(threshold_nanos))
+        let Snapshot { at, threshold_nanos, patience_nanos, last_activity, .. } = *self.snapshot;
+        let acts = at.saturating_sub(last_activity) < threshold_nanos;
+        let watched = finding.asked_for || asked_only(finding) && finding.path.may_be_meant() && acts;
+        let least = if finding.conclusive { threshold_nanos } else { patience_nanos.max(threshold_nanos) };
+        !watched && stood >= least
     }
 
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {

@@ -24,6 +24,8 @@ pub(super) struct Finding<'a> {
     pub conclusive: bool,
     /// Since when a stream is at rest for which no thread waits.
     pub at_rest: Option<Nanos>,
+    /// Whether the program asks about that stream now and then, and no more is known against it.
+    pub asked_for: bool,
 }
 
 impl<'a> Finding<'a> {
@@ -40,6 +42,7 @@ impl<'a> Finding<'a> {
             fix: String::new(),
             conclusive: false,
             at_rest: None,
+            asked_for: false,
         }
     }
 }
@@ -234,15 +237,11 @@ impl<'a> Decision<'a> {
         let streams = self.snapshot.streams.iter();
         let paths = streams.filter_map(|s| self.paths.from(s.stream.number, Nanos::MAX)).collect();
         let path = self.paths.without_doubtful(paths).into_iter().min_by_key(Path::rank)?;
-        let quiet = format!("no thread has made a driver call for {}", messages::lasted(quiet));
-        let mut finding = match &path.end {
-            _ if path.barrier().is_some() => self.barrier(Vec::new(), path),
-            End::Runs(_) | End::Peers(..) => return None,
-            // A stream that waits for a later store of the host: an idle program may do so.
-            End::Unwritten(wait, _) if wait.holds.is_some() => return None,
-            End::Cycle(_) if path.may_be_armed() => return None,
-            _ => self.by_its_end(Vec::new(), path),
-        };
+        if path.barrier().is_none() && path.may_be_meant() {
+            return None;
+        }
+        let mut finding = self.of_path(path);
+        let quiet = format!("no thread has made a driver call but of a poll for {}", messages::lasted(quiet));
         finding.because.insert(0, quiet);
         finding.conclusive = false;
         Some(finding)

@@ -3,7 +3,9 @@
 use super::graph_calls::{GraphCalls, Launch};
 use super::snapshot::EventWaitSeen;
 use super::wait::Submitter;
-use crate::api::{Class, ColdKind, ComputeTime, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite};
+use crate::api::{
+    Asked, Class, ColdKind, ComputeTime, GraphContents, Operation, ThreadActivity, ValueWait, ValueWrite,
+};
 use crate::map::{HashMap, HashSet};
 use crate::replay::{takes_time, Replay};
 use crate::trace::{Environment, LaunchKey, Record};
@@ -13,9 +15,6 @@ use std::rc::Rc;
 
 /// Waits kept of one stream, the first ones: the stream stands at one of those.
 pub const MOST_WAITS: usize = 1100;
-
-/// A thread without a query for this long has stopped polling.
-pub const ASKS_NO_MORE_NANOS: Nanos = 1_000_000_000;
 
 #[derive(Default)]
 pub(super) struct Busy {
@@ -32,6 +31,7 @@ pub(super) struct Busy {
     pub(super) untimed_kept: usize,
     pub(super) moved: Nanos,
     pub(super) answered_busy: Nanos,
+    pub(super) asked: Option<Asked>,
     pub(super) confirmed: Nanos,
     /// The host functions of its graphs, with each graph's first launch.
     pub(super) graphs_call: HashMap<u64, Nanos>,
@@ -87,7 +87,7 @@ impl Busy {
 /// Queries of one stream or event, all of which said "not ready".
 pub(super) struct Poll {
     pub record: Record,
-    pub count: u64,
+    pub asked: Asked,
     pub recorded: Option<Nanos>,
 }
 

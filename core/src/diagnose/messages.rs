@@ -6,7 +6,7 @@ use super::path::{End, Path, Peers, SharedQueue, Step, Unseen};
 use super::snapshot::{BlockedCall, ColdLoadSeen, HostFunctionSeen, Snapshot};
 use super::verdict::Culprit;
 use super::wait::{NewestWrite, WaitSeen};
-use crate::api::{counted, ordinal, Class, Code, ThreadActivity};
+use crate::api::{counted, ordinal, Asked, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;
 use std::fmt;
@@ -334,6 +334,11 @@ pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
         "no thread waits for {on} in a call; the driver says that it is busy, and nothing has ended there for {}",
         lasted(rested)
     )
+}
+
+pub(super) fn asked(asked: &Asked) -> String {
+    let (times, since) = (counted(asked.times, "time"), time(asked.since));
+    format!("the program has asked for its state {times} since {since}, and the answer was \"not ready\" each time")
 }
 
 pub(super) fn outstanding(on: &StreamRef, oldest: &OperationSeen) -> String {

@@ -55,12 +55,12 @@ mod verdict;
 mod view;
 mod wait;
 
-pub use crate::api::{Code, ThreadActivity};
+pub use crate::api::{Asked, Code, ThreadActivity};
 pub use crate::replay::waits_for_peers;
 pub use builder::snapshot_at;
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
-pub use gathered::{SnapshotBuilder, ASKS_NO_MORE_NANOS};
+pub use gathered::SnapshotBuilder;
 pub use graph::{GraphPartSeen, GraphSeen};
 pub use links::{links_of, Link, Party};
 pub use occupancy::{resident_blocks, Device, Needs};

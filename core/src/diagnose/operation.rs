@@ -1,7 +1,7 @@
 //! Streams and their operations, as a report names them.
 
 use super::graph::GraphSeen;
-use crate::api::{Call, StreamKind};
+use crate::api::{Asked, Call, StreamKind};
 use crate::replay::{takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
@@ -139,6 +139,9 @@ pub struct BusyStream {
     pub moved: Nanos,
     /// When the driver last said busy, or 0.
     pub answered_busy: Nanos,
+    /// The program's queries since `moved`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Asked>,
     /// Whether the program destroyed it.
     pub destroyed: bool,
 }

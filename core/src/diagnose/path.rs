@@ -132,6 +132,15 @@ impl<'a> Path<'a> {
         self.waits().any(|wait| wait.holds.is_some())
     }
 
+    /// Whether a program that goes on may mean it: a server's kernel, or streams that wait for a later store of the host.
+    pub fn may_be_meant(&self) -> bool {
+        match &self.end {
+            End::Unwritten(wait, _) => wait.holds.is_some(),
+            End::Cycle(_) => self.may_be_armed(),
+            end => matches!(end, End::Runs(_) | End::Peers(_)),
+        }
+    }
+
     /// A cycle, a called host function and a looked-at value are known not to have ended.
     pub fn shows_itself(&self) -> bool {
         match &self.end {

@@ -161,7 +161,7 @@ pub struct Snapshot {
     /// Threads outside driver calls that wait for another, without limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<u32>,
-    /// When a thread last entered or left a driver call; endless queries do not count.
+    /// When a driver call other than a poll's last began or ended.
     pub last_activity: Nanos,
     /// Whether the driver has been asked.
     pub asked: bool,

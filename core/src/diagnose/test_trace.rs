@@ -9,6 +9,8 @@ use crate::trace::{Environment, Kind, Lane, RawPayload, Record};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const NOW: u64 = 10 * SECOND;
+/// The queries of a poll after its first.
+pub(super) const QUERIES: u64 = 40;
 const THRESHOLD: u64 = 2 * SECOND;
 const NOT_READY: i32 = 600;
 
@@ -162,6 +164,15 @@ impl TestTrace {
         self.polls_until(id, [from, to], call, stream, event, None)
     }
 
+    /// The trace's own thread asks once for a stream, by an event where one is named.
+    pub fn asks(&self, at: u64, stream: usize, event: u64) -> &Self {
+        let call = if event == 0 { "cuStreamQuery" } else { "cuEventQuery" };
+        self.call(
+            &Record { raw: RawPayload::about(event).with_queries(1), ..self.facts(call, at, Some(stream)) },
+            NOT_READY,
+        )
+    }
+
     /// A thread polls, and the newest query may be in progress since a time.
     pub fn polls_until(
         &self,
@@ -180,7 +191,8 @@ impl TestTrace {
             slot.mark(&open);
             (open, facts.entry_point.class())
         };
-        for at in [from, from / 2 + to / 2, to] {
+        for part in 0..=QUERIES {
+            let at = from + (to - from) / QUERIES * part;
             let (open, class) = enter(at);
             slot.close(open, class, at + 1, NOT_READY);
             slot.unmark();

@@ -4,7 +4,8 @@
 //! goes on submitting to a stuck stream: neither operations that take no time count, nor those behind a host function that has not returned. Once
 //! a stream rests for the threshold, and the driver has called it busy since, its wait-for path is followed. A path that ends in a pattern is a
 //! finding. A path that ends in a running kernel, or in memory of the host that the program may store to when it likes, is a server's normal life:
-//! one line ([`Snapshot::unwatched`]). If every thread waits for another, and that kernel's end wakes none, it is slow, and never a hang.
+//! one line ([`Snapshot::unwatched`]). It is slow, and never a hang, if every thread waits for another and that kernel's end wakes none; and if the
+//! program asks for the stream's state in vain, by whichever calls. A poll beside which it does nothing is a hang like that of a single thread.
 //!
 //! Must not: take for busy a stream of which the driver has said nothing lately.
 
@@ -17,7 +18,7 @@ use super::path::{End, Path};
 use super::snapshot::Snapshot;
 use super::verdict::Culprit;
 use super::wait::WaitSeen;
-use crate::api::{counted, Class, ThreadActivity};
+use crate::api::{counted, Asked, Class, ThreadActivity};
 use crate::replay::in_turn;
 use crate::Nanos;
 
@@ -72,6 +73,20 @@ impl Snapshot {
         self.at.saturating_sub(self.at_rest_since(stream).max(self.awake_since))
     }
 
+    /// Whether the program asks about a stream at rest: all the time, or still after three times the patience.
+    fn is_asked_for(&self, stream: &BusyStream, asked: &Asked) -> bool {
+        let (long, asks) = (self.patience_nanos.saturating_mul(3), self.at.saturating_sub(asked.last));
+        let still = || asked.times > 1 && self.rested(stream) >= long && asks <= long / 2;
+        asked.last >= self.at_rest_since(stream) && (self.is_polled(asked) || still())
+    }
+
+    /// Whether the program asks all the time, by whichever threads and events, and does nothing else.
+    fn is_polled(&self, asked: &Asked) -> bool {
+        let [asks, acts] = [asked.last, self.last_activity].map(|at| self.at.saturating_sub(at));
+        let threshold = self.threshold_nanos;
+        asked.is_poll(threshold) && asks <= Asked::pause(threshold) && acts >= threshold
+    }
+
     /// The stream that has been at rest the longest with work outstanding. Unless the driver was asked, that may have ended.
     pub fn longest_at_rest(&self, least: Nanos) -> Option<String> {
         let stands = self.streams.iter().filter(|stream| self.rested(stream) >= least);
@@ -111,9 +126,11 @@ impl<'a> Decision<'a> {
         let mut found: Vec<Finding<'a>> = Vec::new();
         for stream in self.snapshot.streams.iter().filter(at_rest) {
             let is_new = !explained.contains(&stream.stream.number);
-            let counts = |path: &Path<'a>| {
-                is_new && (has_pattern(path) || self.waits_for_itself(stream, path) || self.wakes_nobody(path))
+            let stands = |path: &Path<'a>| {
+                has_pattern(path) || self.waits_for_itself(stream, path) || self.wakes_nobody(path)
             };
+            let asked = stream.asked.filter(|asked| self.snapshot.is_asked_for(stream, asked));
+            let counts = |path: &Path<'a>| is_new && (asked.is_some() || stands(path));
             let path = self.paths.from(stream.stream.number, self.snapshot.until(stream)).filter(counts);
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
@@ -122,6 +139,8 @@ impl<'a> Decision<'a> {
             }
             finding.at_rest = Some(self.snapshot.at_rest_since(stream));
             finding.because.insert(0, messages::at_rest(&stream.stream, self.snapshot.rested(stream)));
+            finding.because.extend(asked.map(|asked| messages::asked(&asked)));
+            finding.asked_for = !stands(&finding.path) && !asked.is_some_and(|asked| self.snapshot.is_polled(&asked));
             if !has_pattern(&finding.path) {
                 finding.because.extend(called_behind(stream).into_iter().chain(all_wait(self.snapshot)));
             }
@@ -176,7 +195,7 @@ impl<'a> Decision<'a> {
         needed.chain(unless).chain(blamed).chain(messages::streams_on(path)).collect()
     }
 
-    fn of_path(&self, path: Path<'a>) -> Finding<'a> {
+    pub(super) fn of_path(&self, path: Path<'a>) -> Finding<'a> {
         match path.barrier() {
             Some(_) => self.barrier(Vec::new(), path),
             None => self.by_its_end(Vec::new(), path),
@@ -193,12 +212,10 @@ pub(super) fn may_be_meant(finding: &Finding<'_>) -> bool {
 fn has_pattern(path: &Path<'_>) -> bool {
     match &path.end {
         _ if path.barrier().is_some() => true,
-        End::Cycle(_) => !path.may_be_armed(),
         End::Filled(..) | End::Peers(_) => true,
-        // An idle program may have armed a stream that waits for a later store of the host.
-        End::Unwritten(wait, _) => wait.holds.is_none(),
         End::Host(host, _) => !host.or_another && !host.doing.is_some_and(ThreadActivity::goes_on),
-        End::Runs(_) | End::Meeting | End::Driver | End::Fed(..) | End::Unseen(_) => false,
+        End::Meeting | End::Driver | End::Fed(..) | End::Unseen(_) => false,
+        End::Cycle(_) | End::Unwritten(..) | End::Runs(_) => !path.may_be_meant(),
     }
 }
 

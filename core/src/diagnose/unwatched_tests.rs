@@ -3,6 +3,7 @@
 use super::super::test_trace::{TestTrace, NOW, SECOND};
 use crate::api::{Code, StreamKind, ThreadActivity};
 use crate::state::StreamKey;
+use crate::trace::{RawPayload, Record};
 
 /// A stream waits for a value that no operation writes; the driver says that it is busy, and another thread does other work all the time.
 fn beside_a_busy_thread(patience: u64) -> TestTrace {
@@ -91,6 +92,59 @@ fn memory_of_the_host_may_be_written_when_the_program_likes() {
     let lines = story.snapshot().unwatched();
     let stands = "stream 1 waits since +1.000 s for memory at 0xf1a6 to be == 1, and no submitted operation writes that; it holds 0";
     assert_eq!(lines, [format!("{stands}; no thread waits for it")]);
+}
+
+/// A kernel runs, and a thread asks for its stream by a new event each quarter of a second.
+fn asked_by_new_events(patience: u64) -> TestTrace {
+    let story = TestTrace::new().patient(patience);
+    story.launch(0, SECOND, "serve");
+    for at in (2 * SECOND..NOW).step_by(SECOND as usize / 4) {
+        let destroy = Record { raw: RawPayload::about(0xe), ..story.facts("cuEventDestroy_v2", at + 20, None) };
+        story.about(0, at, "cuEventRecord", 0xe, 0).asks(at + 10, 0, 0xe).call(&destroy, 0);
+    }
+    story.driver_says_busy(0);
+    story
+}
+
+#[test]
+fn a_stream_that_the_program_asks_for_and_nothing_else_is_slow_and_then_a_hang() {
+    asked_by_new_events(6 * SECOND).check_verdicts_of_streams(&[(Code::LG299, "serve")]);
+    asked_by_new_events(20 * SECOND).check_slow("the program has asked for its state 32 times since +2.000 s");
+    let serves = asked_by_new_events(6 * SECOND);
+    serves.launch(1, NOW - SECOND, "step").synchronize(1, NOW - SECOND + 10).check_well();
+    let marks = asked_by_new_events(6 * SECOND);
+    marks.about(1, NOW - SECOND, "cuEventRecord", 0xf, 0).check_well();
+}
+
+/// A kernel runs, and until then a server asks each second for its stream, beside other work.
+fn asked_by_a_server(until: u64, patience: u64) -> TestTrace {
+    let story = TestTrace::new().patient(patience);
+    story.launch(0, 10, "serve");
+    for at in (SECOND..until).step_by(SECOND as usize) {
+        story.asks(at, 0, 0).launch(1, at + 100, "step").synchronize(1, at + 110);
+    }
+    story.driver_says_busy(0);
+    story
+}
+
+#[test]
+fn a_stream_that_a_server_asks_for_now_and_then_is_slow_after_a_long_time_and_never_a_hang() {
+    asked_by_a_server(NOW, 3 * SECOND).check_slow("the program has asked for its state 9 times since +1.000 s");
+    asked_by_a_server(NOW, 4 * SECOND).check_well();
+    asked_by_a_server(4 * SECOND, 3 * SECOND).check_well();
+    asked_by_a_server(SECOND + 1, 3 * SECOND).check_well();
+    let ended = asked_by_a_server(NOW, 3 * SECOND);
+    ended.launch(0, NOW - 8 * SECOND, "next").synchronize(0, NOW - 500).driver_says_busy(0).check_well();
+}
+
+#[test]
+fn a_thread_that_asks_more_rarely_than_the_threshold_is_not_known_to_wait() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "serve");
+    for at in [1, 4, 7] {
+        story.asks(at * SECOND, 0, 0);
+    }
+    story.asks(NOW - 100, 0, 0).driver_says_busy(0).check_well();
 }
 
 /// A host function stands behind a wait for a value in memory of the host, and a thread waits for another.

@@ -1,6 +1,6 @@
 //! Gathered facts with names in the place of numbers.
 
-use super::gathered::{Called, Fed, Fill, Poll, SnapshotBuilder, ASKS_NO_MORE_NANOS};
+use super::gathered::{Called, Fed, Fill, Poll, SnapshotBuilder};
 use super::graph::GraphSeen;
 use super::graph_calls::Launch;
 use super::operation::{BusyStream, Extent, FedStream, Feeder, Launches, OperationSeen, Origin, StreamRef};
@@ -8,7 +8,7 @@ use super::snapshot::{
     BlockedCall, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
 };
 use super::wait::{wait_seen, NewestWrite, Submitter, WaitSeen, WriteSeen};
-use crate::api::{Call, Class, ColdKind, EntryPoint, ValueWrite};
+use crate::api::{Asked, Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::{HashMap, HashSet};
 use crate::trace::read::{Recording, Source, StringTable, ThreadSeen};
 use crate::trace::{Kind, Payload, Record};
@@ -203,6 +203,7 @@ impl<S: Source> View<'_, S> {
             all_recorded: self.builder.from_the_beginning,
             moved: busy.moved,
             answered_busy: busy.answered_busy,
+            asked: busy.asked,
             destroyed: stream.destroyed,
         })
     }
@@ -241,13 +242,13 @@ impl<S: Source> View<'_, S> {
 
     pub fn blocked(&self, threshold: Nanos) -> Vec<BlockedCall> {
         let last = self.builder.last;
-        let recently = |at: Nanos| last.saturating_sub(at) <= threshold.max(ASKS_NO_MORE_NANOS);
+        let recently = |at: Nanos| last.saturating_sub(at) <= Asked::pause(threshold);
         let mut blocked = Vec::new();
         for thread in self.recording.threads() {
             let call = thread.call_in_progress.as_ref();
             // A query in progress is the next one of a poll, unless it blocks itself.
             let may_poll = call.is_none_or(|call| call.kind == Kind::Queries && recently(call.entered));
-            let asks = |poll: &&Poll| may_poll && poll.count > 1 && recently(poll.record.returned);
+            let asks = |poll: &&Poll| may_poll && poll.asked.is_poll(threshold) && recently(poll.asked.last);
             let polls: Vec<_> = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks).collect();
             if polls.is_empty() {
                 blocked.extend(call.map(|call| self.blocked_call(thread, call, threshold)));
@@ -255,7 +256,7 @@ impl<S: Source> View<'_, S> {
             blocked.extend(polls.into_iter().map(|poll| {
                 let call = self.blocked_call(thread, &poll.record, threshold);
                 let event_recorded = poll.recorded.or(call.event_recorded);
-                BlockedCall { queries: Some(poll.count), event_recorded, ..call }
+                BlockedCall { queries: Some(poll.asked.times), event_recorded, ..call }
             }));
         }
         order::sort_by_key(&mut blocked, |call| (call.entered, call.thread));

@@ -155,6 +155,7 @@ mod tests {
             all_recorded: true,
             moved: 0,
             answered_busy: 0,
+            asked: None,
             destroyed: false,
         };
         Snapshot { at: 5 * SECOND, threshold_nanos: 1, blocked: vec![call], streams: vec![busy], ..Snapshot::default() }

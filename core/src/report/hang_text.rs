@@ -101,7 +101,7 @@ impl HangReport {
         }
         let Some(call) = self.first_call() else {
             let quiet = self.snapshot.at.saturating_sub(self.snapshot.last_activity);
-            return format!("no driver call for {}", lasted(quiet));
+            return format!("no driver call but of a poll for {}", lasted(quiet));
         };
         let place = self.place_of_call(call).map(|place| format!(" at {place}")).unwrap_or_default();
         let time = lasted(call.blocked_nanos);

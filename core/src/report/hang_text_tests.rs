@@ -67,6 +67,7 @@ fn busy(number: u32, oldest: OperationSeen) -> BusyStream {
         all_recorded: true,
         moved: 0,
         answered_busy: 0,
+        asked: None,
         destroyed: false,
     }
 }
@@ -272,7 +273,10 @@ fn a_process_of_which_no_thread_is_in_a_call_is_not_called_blocked() {
     let snapshot = Snapshot { at: 5 * SECOND, last_activity: SECOND, ..Snapshot::default() };
     let mut report = HangReport::new(7, "app", None, snapshot, PreloadSummary::default());
     report.status = Status::Hang;
-    assert!(report.text().as_str().starts_with("lazyguard: HANG pid 7 (app): no driver call for 4.0 s\n"));
+    assert!(report
+        .text()
+        .as_str()
+        .starts_with("lazyguard: HANG pid 7 (app): no driver call but of a poll for 4.0 s\n"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The records of a thread's calls: opened before a call, closed behind it.
 
 use super::thread::{mark_at, unmark, ThreadSlot, LANE_AT, NUMBER_AT};
-use crate::api::{Class, EntryPoint};
+use crate::api::{Asked, Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{record, thread as place};
 use crate::trace::{put_record, Keep, Kind, Lane, Place, Record, SLOW_NANOS};
@@ -169,17 +169,17 @@ impl ThreadSlot {
         false
     }
 
-    /// The times of the owner's first and newest query of a poll; `None` if its newest record is another one, or no answer was
-    /// "not ready".
-    pub fn asking(&self) -> Option<(Nanos, Nanos)> {
+    /// The owner's queries of a poll; `None` if its newest record is another one, or no answer was "not ready".
+    pub fn asking(&self) -> Option<Asked> {
         const NOT_READY: u64 = 600;
         let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
         let newest = self.recorder.newest(&self.writers[Lane::Work as usize], FOLDED_AMONG);
         let queries = newest.take_while(|place| get(place, record::HEAD) >> 16 & 0xff == Kind::Queries as u64);
         queries
             .filter(|place| self.in_use() && get(place, record::HEAD) >> RESULT_AT == NOT_READY)
-            .map(|place| (get(place, record::ENTERED), get(place, record::RETURNED)))
+            .map(|place| [record::ENTERED, record::RETURNED, record::EXTENT].map(|word| get(place, word)))
             .min()
+            .map(|[since, last, times]| Asked { times, since, last })
     }
 
     /// Stores a word of the newest record, of a call that has just returned: what it made or gave out.

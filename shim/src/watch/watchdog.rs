@@ -24,7 +24,7 @@ use crate::record::schedule::Schedule;
 use crate::record::Guard;
 use crate::runtime::process::retired;
 use crate::runtime::{own_thread, thread};
-use lazyguard_core::diagnose::{BusyStream, CallEnd, Status, ASKS_NO_MORE_NANOS};
+use lazyguard_core::diagnose::{Asked, BusyStream, CallEnd, Status};
 use lazyguard_core::report::{Block, HangReport, Outcome};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
@@ -219,19 +219,23 @@ impl Watch {
         // `still_inside` reads a file.
         let waits = self.is_known(&waiting) || self.is_past(&waiting, now) && still_inside(&call);
         // A query of a poll is none by itself.
-        let asks = is_query(&call) && slot.asking().is_some();
+        let asks = is_query(&call) && self.polls(slot).is_some();
         (waits && !asks).then_some(waiting)
     }
 
     fn waits_in_a_poll(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
-        let (first, last) = slot.asking()?;
-        let waiting = (slot.thread(), first);
+        let Asked { since, last, .. } = self.polls(slot)?;
+        let waiting = (slot.thread(), since);
         // In the next query, or in one a moment ago.
         let asks = || match slot.published() {
             Some(call) => is_query(&call) && still_inside(&call),
-            None => self.awake(last, now) <= self.threshold.max(ASKS_NO_MORE_NANOS),
+            None => self.awake(last, now) <= Asked::pause(self.threshold),
         };
         ((self.is_known(&waiting) || self.is_past(&waiting, now)) && asks()).then_some(waiting)
+    }
+
+    fn polls(&self, slot: &ThreadSlot) -> Option<Asked> {
+        slot.asking().filter(|asked| asked.is_poll(self.threshold))
     }
 
     fn awake(&self, since: Nanos, now: Nanos) -> Nanos {

@@ -1,0 +1,17 @@
+// A kernel never ends. A new thread asks about its stream each time, once.
+// expect: LG299 culprit=spin_until
+// card: yes
+#include "../corpus.hpp"
+
+SCENARIO(polls_a_kernel_by_new_threads) {
+  const lg::Session session = lg::open_session();
+  const lg::MappedWord never_set = lg::mapped_word();
+  const CUfunction spin = lg::function(lg::module("corpus"), "spin_until");
+  const CUstream only = lg::stream();
+  CK(lg::launch_one(spin, only, never_set.device));
+  for (CUresult answer = CUDA_ERROR_NOT_READY; answer != CUDA_SUCCESS; lg::nap(20)) {
+    lg::thread_in(session.context, [&] { answer = cuStreamQuery(only); }).join();
+  }
+  std::puts("the kernel ended");
+  return 0;
+}
