@@ -9,7 +9,7 @@ use super::needs::{may_have_passed, Decision};
 use super::operation::BusyStream;
 use super::path::End;
 use super::snapshot::{BlockedCall, Snapshot};
-use super::unwatched::may_be_meant;
+use super::unwatched::all_wait;
 use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
 use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
@@ -180,13 +180,13 @@ impl<'a> Decision<'a> {
     }
 
     fn counts(&self, finding: &Finding<'a>) -> bool {
-        if self.waits_for_a_compiler(finding).is_some() || may_be_meant(finding) {
+        if self.waits_for_a_compiler(finding).is_some() {
             return false;
         }
         let stood = self.stood(finding);
         let Snapshot { at, threshold_nanos, patience_nanos, last_activity, .. } = *self.snapshot;
         let acts = at.saturating_sub(last_activity) < threshold_nanos;
-        let watched = finding.asked_for || asked_only(finding) && finding.path.may_be_meant() && acts;
+        let watched = finding.may_be_meant || asked_only(finding) && finding.path.may_be_meant() && acts;
         let least = if finding.conclusive { threshold_nanos } else { patience_nanos.max(threshold_nanos) };
         !watched && stood >= least
     }
@@ -262,7 +262,7 @@ impl<'a> Decision<'a> {
         match (&finding.path.end, messages::runnable(self.snapshot)) {
             (End::Driver, _) => "the driver may be at work in it, so it may only be slow".to_owned(),
             (End::Unseen(_), _) => "what that does is not known, so it may only be slow".to_owned(),
-            (End::Runs(_), _) if may_be_meant(finding) => {
+            (End::Runs(_), _) if finding.may_be_meant && all_wait(self.snapshot).is_some() => {
                 "a signal's handler or another process may let a thread go on".to_owned()
             }
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),

@@ -24,8 +24,8 @@ pub(super) struct Finding<'a> {
     pub conclusive: bool,
     /// Since when a stream is at rest for which no thread waits.
     pub at_rest: Option<Nanos>,
-    /// Whether the program asks about that stream now and then, and no more is known against it.
-    pub asked_for: bool,
+    /// Whether no more is known against that stream than that the program asks about it now and then, or that no thread goes on.
+    pub may_be_meant: bool,
 }
 
 impl<'a> Finding<'a> {
@@ -42,7 +42,7 @@ impl<'a> Finding<'a> {
             fix: String::new(),
             conclusive: false,
             at_rest: None,
-            asked_for: false,
+            may_be_meant: false,
         }
     }
 }

@@ -126,11 +126,9 @@ impl<'a> Decision<'a> {
         let mut found: Vec<Finding<'a>> = Vec::new();
         for stream in self.snapshot.streams.iter().filter(at_rest) {
             let is_new = !explained.contains(&stream.stream.number);
-            let stands = |path: &Path<'a>| {
-                has_pattern(path) || self.waits_for_itself(stream, path) || self.wakes_nobody(path)
-            };
+            let stands = |path: &Path<'a>| has_pattern(path) || self.waits_for_itself(stream, path);
             let asked = stream.asked.filter(|asked| self.snapshot.is_asked_for(stream, asked));
-            let counts = |path: &Path<'a>| is_new && (asked.is_some() || stands(path));
+            let counts = |path: &Path<'a>| is_new && (asked.is_some() || stands(path) || self.wakes_nobody(path));
             let path = self.paths.from(stream.stream.number, self.snapshot.until(stream)).filter(counts);
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
@@ -140,7 +138,8 @@ impl<'a> Decision<'a> {
             finding.at_rest = Some(self.snapshot.at_rest_since(stream));
             finding.because.insert(0, messages::at_rest(&stream.stream, self.snapshot.rested(stream)));
             finding.because.extend(asked.map(|asked| messages::asked(&asked)));
-            finding.asked_for = !stands(&finding.path) && !asked.is_some_and(|asked| self.snapshot.is_polled(&asked));
+            finding.may_be_meant =
+                !stands(&finding.path) && !asked.is_some_and(|asked| self.snapshot.is_polled(&asked));
             if !has_pattern(&finding.path) {
                 finding.because.extend(called_behind(stream).into_iter().chain(all_wait(self.snapshot)));
             }
@@ -203,11 +202,6 @@ impl<'a> Decision<'a> {
     }
 }
 
-/// Whether it is found for the threads' sake alone.
-pub(super) fn may_be_meant(finding: &Finding<'_>) -> bool {
-    finding.at_rest.is_some() && matches!(finding.path.end, End::Runs(_)) && !has_pattern(&finding.path)
-}
-
 /// Whether the end of a path does not go on by itself.
 fn has_pattern(path: &Path<'_>) -> bool {
     match &path.end {
@@ -242,7 +236,7 @@ fn called_behind(stream: &BusyStream) -> Option<String> {
 }
 
 /// That the process does nothing by itself, as far as can be seen.
-fn all_wait(snapshot: &Snapshot) -> Option<String> {
+pub(super) fn all_wait(snapshot: &Snapshot) -> Option<String> {
     let (first, others) = snapshot.waiting.split_first().filter(|_| snapshot.runnable.is_empty())?;
     let more =
         if others.is_empty() { String::new() } else { format!(" and {}", counted(others.len() as u64, "other")) };
