@@ -105,7 +105,7 @@ pub fn own_name() -> String {
     let mut name = [0u8; 17];
     // SAFETY: the buffer is longer than any name and its end.
     let failed = unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) } != 0;
-    CStr::from_bytes_until_nul(&name).ok().filter(|_| !failed).unwrap_or_default().to_string_lossy().into_owned()
+    CStr::from_bytes_until_nul(&name).ok().filter(|_| !failed).unwrap_or_default().to_string_lossy().trim().to_owned()
 }
 
 pub fn name(thread: u32) -> String {
