@@ -164,7 +164,7 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
     if of_queues {
         line(1, "// Which streams share one of several hardware queues is not known: here, all share one.\n");
     }
-    if let Some(queues) = Some(1).filter(|_| of_queues).or(snapshot.connections) {
+    if let Some(queues) = if of_queues { Some(1) } else { snapshot.connections } {
         line(1, &format!("setenv(\"CUDA_DEVICE_MAX_CONNECTIONS\", \"{queues}\", 1);\n"));
     }
     setup.lines().for_each(|text| line(1, &format!("{text}\n")));

@@ -176,16 +176,16 @@ impl<'a> Job<'a> {
 
     /// Whether its kernel, one of its own communicator, comes behind that of an earlier send or receive: they are in no group.
     fn is_behind(&self, rank: u64, member: &Member, called: &Called) -> bool {
-        let launches = |before: &Called| {
-            let stream = in_flight(self.ranks.get(&rank)?)?.stream(before.stream)?;
-            stream.operations.iter().find(|op| op.waits_for_peers() && (before.at..called.at).contains(&op.at))
-        };
-        member.exchanges.values().any(|(_, before)| launches(before).is_some())
+        let Some(all) = self.ranks.get(&rank).and_then(|process| in_flight(process)) else { return false };
+        member.exchanges.values().any(|(_, before)| {
+            let mut operations = all.stream(before.stream).into_iter().flat_map(|stream| &stream.operations);
+            operations.any(|op| op.waits_for_peers() && (before.at..called.at).contains(&op.at))
+        })
     }
 
     fn exchanges(&self, rank: u64, own: &Member, held_back: bool) -> Option<Wait> {
-        let is_complete = |rank: &u64| Some(calls(self.ranks.get(rank)?)?.complete).filter(|complete| *complete);
-        let (own_rank, _) = own.rank.filter(|_| is_complete(&rank).is_some())?;
+        let is_complete = |rank| self.ranks.get(&rank).and_then(|one| calls(one)).is_some_and(|calls| calls.complete);
+        let (own_rank, _) = own.rank.filter(|_| is_complete(rank))?;
         let unmet = own.exchanges.iter().filter_map(|(peer, (count, newest))| {
             let other = *self.ranks_in.get(&(own.id, peer.rank.into()))?;
             let member = self.member(own.id, other)?;
@@ -201,7 +201,7 @@ impl<'a> Job<'a> {
                 }
                 false => return None,
             };
-            is_complete(&other).map(|_| Wait { at: newest.at, id: own.id, within, on: vec![other] })
+            is_complete(other).then(|| Wait { at: newest.at, id: own.id, within, on: vec![other] })
         });
         unmet.min_by_key(|wait| wait.at)
     }
