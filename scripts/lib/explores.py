@@ -29,7 +29,7 @@ FORMS = ("plain", 1, "safe", 2, 3)
 # Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
 HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
 # A call that hangs spins on a processor.
-AT_A_TIME, AT_A_TIME_OF_A_CARD = 12, 4
+AT_A_TIME, AT_A_TIME_OF_A_CARD = 12, 6
 LIMIT_S = 420.0
 
 TURNS = itertools.count()
