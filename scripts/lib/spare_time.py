@@ -16,3 +16,8 @@ def allow(seconds):
 
 def is_over():
     return _ends is not None and time.monotonic() >= _ends
+
+
+def at_most(seconds):
+    """That, or the seconds that are left, of which there is at least one."""
+    return seconds if _ends is None else min(seconds, max(1.0, _ends - time.monotonic()))

@@ -66,8 +66,8 @@ class TheExploration(unittest.TestCase):
 
     def test_all_plain_runs_come_first_and_what_is_wanted_alone(self):
         begun = []
-        with mock.patch.object(explores, "plain", side_effect=lambda shape, *_: begun.append(shape.name) or ("ok", True, {})), \
-                mock.patch.object(explores, "explored", side_effect=lambda shape, form, *_: begun.append(form) or ("found", True, {})), \
+        with mock.patch.object(explores, "plain", side_effect=lambda shape, *_: begun.append(shape.name) or ("ok", True, {"code": 0})), \
+                mock.patch.object(explores, "explored", side_effect=lambda shape, form, *_: begun.append(form) or ("found", True, {"code": 117})), \
                 mock.patch.object(explores.os, "cpu_count", return_value=1), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
             rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1)
             self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1)
@@ -75,6 +75,14 @@ class TheExploration(unittest.TestCase):
         self.assertEqual(begun[2:], [1, 1, "safe", "safe", 2, 2, 3, 3])
         self.assertEqual([(row.shape, row.verdict) for row in rows], [("race: load", "PASS"), ("race: unload", "PASS")])
         self.assertFalse(spare_time.is_over())
+
+    def test_what_the_end_of_the_time_cuts_short_is_left_out(self):
+        cut = lambda *_: spare_time.allow(0) or ("hangs (1 s)", False, {"code": None})
+        self.addCleanup(spare_time.allow, None)
+        with mock.patch.object(explores, "plain", side_effect=cut), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
+            rows, _ = explores.check(lambda _: None, ["load"], False, 1)
+        self.assertEqual([(row.plain, row.verdict) for row in rows], [("", "SKIP")])
+        self.assertEqual(spare_time.at_most(30), 1.0)
 
 
 if __name__ == "__main__":
