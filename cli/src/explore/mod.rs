@@ -137,8 +137,8 @@ impl Explorer {
     }
 
     fn explore(&mut self) -> Result<u8, Failure> {
-        let limit = self.arguments.hang_after.map_or(THRESHOLD_OF_THE_FIRST, |time| time.as_nanos() as u64);
-        self.runner.options.extend(limits(limit, self.arguments.timeout));
+        let asked = self.arguments.hang_after.map(|time| time.as_nanos() as u64);
+        self.runner.options.extend(limits(asked.unwrap_or(THRESHOLD_OF_THE_FIRST), self.arguments.timeout));
         let mut bare = self.runner.run("run-0", &Schedule::default(), &[])?;
         if bare.hung.is_some() {
             let found = self.replayed(Found { ran: bare, ..Found::default() })?;
@@ -155,10 +155,11 @@ impl Explorer {
             self.end();
             return Ok(bare.code);
         }
-        let asked = self.arguments.hang_after.map(|time| time.as_nanos() as u64);
         let threshold = asked.unwrap_or(LEAST_THRESHOLD.max(2 * bare.nanos));
         let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
         self.runner.options.extend(limits(threshold, Some(timeout)));
+        // A rank whose peer is held has then waited for at most a third of what makes its wait a hang.
+        bare.nanos = bare.nanos.min(threshold);
         self.inversions = inversions(&bare.ranks, bare.nanos);
         self.hazards.extend(self.inversions.iter().map(|inversion| (inversion.key.clone(), false)));
         self.aims.extend(self.inversions.iter().map(|inversion| vec![inversion.hold.clone()]));

@@ -82,6 +82,15 @@ fn is_safe(test: &str, [program, shape]: [&str; 2]) {
     assert_eq!(outcome.left_behind(), Vec::<String>::new(), "{outcome}");
 }
 
+#[test]
+fn a_rank_that_waits_for_a_held_one_is_no_hang_however_long_the_program_takes() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let options = ["--runs", "3", "--seed", "3", "--hang-after", "300ms"];
+    let script = "sleep 1.5; exec \"$0\" two_communicators safe";
+    let outcome = explored_of(&work, "sh".into(), &options, &["-c", script, races().to_str().unwrap()]);
+    assert!(outcome.code == Some(0) && outcome.stderr.contains("no hang in 3 runs"), "{outcome}");
+}
+
 macro_rules! races {
     ($($program:ident { $($shape:ident hangs when $late:expr;)+ })+) => {
         mod finds {
