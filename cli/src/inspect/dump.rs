@@ -75,7 +75,7 @@ pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
             asked.retain(|(number, asked)| asked.expect_alive().is_ok() && !asked.has_answered(*number));
         }
     };
-    Beside::start("lazyguard-asks", asks).into_iter().for_each(|thread| thread.stop(limit));
+    drop(Beside::start("lazyguard-asks", limit, asks));
 }
 
 struct Asked {

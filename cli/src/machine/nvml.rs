@@ -105,30 +105,20 @@ impl Cards {
     }
 }
 
-pub(crate) struct Sampler(Option<Beside>);
+/// Samples until the drop; the first sample is there when it returns, if the library answers in time.
+pub(crate) fn sample(root: &Path) -> Option<Beside> {
+    sample_by(OsStr::new(LIBRARY), root)
+}
 
-impl Sampler {
-    /// Begins to sample; the first sample is there when it returns, if the library answers in time.
-    pub fn start(root: &Path) -> Self {
-        Self::with(OsStr::new(LIBRARY), root)
-    }
-
-    fn with(library: &OsStr, root: &Path) -> Self {
-        let (first, looked) = channel();
-        let path = root.join(FILE);
-        let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
-        let _ = nothing_yet.write(&path);
-        let library = library.to_owned();
-        let started = Beside::start("card", move |stopped| look(&library, &path, &first, stopped)).ok();
-        if started.is_some() {
-            let _ = looked.recv_timeout(PATIENCE);
-        }
-        Self(started)
-    }
-
-    pub fn stop(self) {
-        self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
-    }
+fn sample_by(library: &OsStr, root: &Path) -> Option<Beside> {
+    let (first, looked) = channel();
+    let path = root.join(FILE);
+    let nothing_yet = Cards { why: Some(format!("{} did not answer", library.display())), ..Cards::new() };
+    let _ = nothing_yet.write(&path);
+    let library = library.to_owned();
+    let started = Beside::start("card", PATIENCE, move |stopped| look(&library, &path, &first, stopped)).ok()?;
+    let _ = looked.recv_timeout(PATIENCE);
+    Some(started)
 }
 
 fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>) {
@@ -150,7 +140,7 @@ fn look(library: &OsStr, path: &Path, first: &Sender<()>, stopped: &Receiver<()>
     }
     let (mut interval, mut written, mut ends) = (INTERVAL, None::<Instant>, false);
     loop {
-        cards.samples.extend(devices.iter().map(|(index, device)| sample(*index, device)));
+        cards.samples.extend(devices.iter().map(|(index, device)| state(*index, device)));
         if ends || written.is_none_or(|at| at.elapsed() >= WRITTEN_AGAIN) {
             let _ = cards.write(path);
             written = Some(Instant::now());
@@ -194,7 +184,7 @@ fn card(index: u32, device: &Device<'_>) -> Card {
     }
 }
 
-fn sample(card: u32, device: &Device<'_>) -> Sample {
+fn state(card: u32, device: &Device<'_>) -> Sample {
     Sample {
         unix_ns: unix_now().as_nanos() as Nanos,
         card,
@@ -257,11 +247,11 @@ mod tests {
     #[test]
     fn a_card_is_looked_at_from_before_the_start_until_the_end() {
         let folder = Folder::new("looks");
-        let sampler = Sampler::with(fake(folder.path()).as_os_str(), folder.path());
+        let sampler = sample_by(fake(folder.path()).as_os_str(), folder.path());
         let before = Cards::of(folder.path()).expect("a file").expect("its content");
         assert_eq!((before.why, before.samples.len()), (None, 1), "it has looked once when the program begins");
         std::thread::sleep(INTERVAL * 3);
-        sampler.stop();
+        drop(sampler);
         let cards = Cards::of(&folder.path().join("rank0-17")).expect("a file").expect("its content");
         let card = &cards.cards[0];
         assert_eq!(
@@ -289,7 +279,7 @@ mod tests {
     fn where_the_library_is_not_there_the_file_says_so() {
         let folder = Folder::new("absent");
         let absent = folder.path().join("libnvidia-ml.so.1");
-        Sampler::with(absent.as_os_str(), folder.path()).stop();
+        drop(sample_by(absent.as_os_str(), folder.path()));
         let cards = Cards::of(folder.path()).expect("a file").expect("its content");
         let why = cards.why.expect("why there is nothing");
         assert!(why.contains("libnvidia-ml.so.1") && why.contains("cannot open"), "{why}");
@@ -298,7 +288,7 @@ mod tests {
 
     #[test]
     fn nothing_fails_where_nothing_can_be_written() {
-        Sampler::with(OsStr::new("/there/is/none.so"), Path::new("/there/is/no/folder")).stop();
+        drop(sample_by(OsStr::new("/there/is/none.so"), Path::new("/there/is/no/folder")));
         assert!(Cards::of(Path::new("/there/is/no/folder")).is_none());
     }
 

@@ -41,26 +41,33 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-/// A thread that works beside this one. Whoever stops it waits only for so long: it may be stuck in the kernel or in a library.
+/// A thread that works beside this one. The drop stops it, and waits only for so long: it may be stuck in the kernel or in a library.
 pub(crate) struct Beside {
     stop: Sender<()>,
     ended: Receiver<()>,
+    patience: Duration,
 }
 
 impl Beside {
-    pub fn start(name: &str, work: impl FnOnce(&Receiver<()>) + Send + 'static) -> io::Result<Self> {
+    pub fn start(
+        name: &str,
+        patience: Duration,
+        work: impl FnOnce(&Receiver<()>) + Send + 'static,
+    ) -> io::Result<Self> {
         let ((stop, stopped), (end, ended)) = (channel(), channel());
         let works = move || {
             work(&stopped);
             // The receiver may have stopped waiting.
             let _ = end.send(());
         };
-        Builder::new().name(name.to_owned()).spawn(works).map(|_| Self { stop, ended })
+        Builder::new().name(name.to_owned()).spawn(works).map(|_| Self { stop, ended, patience })
     }
+}
 
-    pub fn stop(self, patience: Duration) {
+impl Drop for Beside {
+    fn drop(&mut self) {
         let _ = self.stop.send(());
-        let _ = self.ended.recv_timeout(patience);
+        let _ = self.ended.recv_timeout(self.patience);
     }
 }
 

@@ -104,7 +104,7 @@ pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Durati
             let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
         }
     };
-    Beside::start("lazyguard-looks", looks).into_iter().for_each(|thread| thread.stop(limit));
+    drop(Beside::start("lazyguard-looks", limit, looks));
 }
 
 /// A stopped process has reported what it did before.

@@ -42,11 +42,10 @@ pub(crate) use signals::Caught;
 
 use crate::folder::profile_cache::Own;
 use crate::forms::annotations::Annotations;
-use crate::forms::prometheus::writer::Writer;
+use crate::forms::prometheus::writer;
 use crate::forms::timing;
 use crate::judge::{seen, Finished};
-use crate::machine::nvml::Sampler;
-use crate::machine::{library, unix_now, Exec};
+use crate::machine::{library, nvml, unix_now, Beside, Exec};
 use crate::words::on_hang::KILL;
 use crate::words::{exit_code, output, Failure};
 use environment::{action_on_hang, host, make_root, names_profile, own_profile, settings_of, variable, variables_of};
@@ -101,7 +100,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
     let profile = library.as_ref().and_then(|_| own_profile(&mut options));
     let variables = variables_of(&options, &root, others.as_ref(), library.as_deref());
-    let stop_observing = observe(&options, &root);
+    let observers = observe(&options, &root);
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let start = |exec: &Exec| {
@@ -111,7 +110,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
-            stop_observing();
+            drop(observers);
             root.finish(false);
             drop(others);
             // A program that replaces this process would keep the flag.
@@ -127,7 +126,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let places = [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
     let program = supervise::Started { program, tree, caught };
     let mut ended = supervise::supervise(program, &root, places, limits, unguarded)?;
-    stop_observing();
+    drop(observers);
     let unseen = unseen_by_the_run(&ended, &root, others, library.is_some());
     ended.unguarded.expected = expected(&mut ended, &root, is_watched.then_some(&options.program[0]));
     // One of the ranks that share a profile.
@@ -160,15 +159,11 @@ fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<Path
 }
 
 /// Starts the threads that write files while the program runs: before it, so that the first sample precedes it. They inherit this thread's
-/// signal mask. The result stops them.
-fn observe(options: &Options, root: &Root) -> impl FnOnce() + use<> {
-    let sampler = options.cold_start.then(|| Sampler::start(root.path()));
+/// signal mask.
+fn observe(options: &Options, root: &Root) -> [Option<Beside>; 2] {
+    let sampler = options.cold_start.then(|| nvml::sample(root.path())).flatten();
     // A folder that is not there has no processes: an empty file says so.
-    let metrics = options.metrics.clone().map(|file| Writer::start(root.path(), file));
-    move || {
-        sampler.into_iter().for_each(Sampler::stop);
-        metrics.into_iter().for_each(Writer::stop);
-    }
+    [sampler, options.metrics.clone().and_then(|file| writer::start(root.path(), file))]
 }
 
 /// The look for processes without the guard. A guard that is switched off is to see nothing, and an outer run sees these processes.

@@ -6,7 +6,6 @@ use super::families;
 use crate::folder::live::{Depth, Job};
 use crate::machine::{files, Beside};
 use crate::words::{say, Failure};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -16,24 +15,16 @@ const EVERY: Duration = Duration::from_secs(2);
 /// How long the end of a run waits for the last file: the file system may not answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-pub(crate) struct Writer(Option<Beside>);
-
-impl Writer {
-    pub fn start(root: &Path, file: PathBuf) -> Self {
-        let root = root.to_owned();
-        let started = Beside::start("metrics", move |stopped| {
-            let wait = || !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
-            let problems =
-                |_: &Job, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
-            write_again(&mut Job::new(vec![root]), &file, wait, problems);
-        });
-        let complain = |error: &io::Error| say(format_args!("--metrics: there is no thread for it: {error}"));
-        Self(started.inspect_err(complain).ok())
-    }
-
-    pub fn stop(self) {
-        self.0.into_iter().for_each(|thread| thread.stop(PATIENCE));
-    }
+/// Writes the file of a run until the drop.
+pub(crate) fn start(root: &Path, file: PathBuf) -> Option<Beside> {
+    let root = root.to_owned();
+    let started = Beside::start("metrics", PATIENCE, move |stopped| {
+        let wait = || !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
+        let problems =
+            |_: &Job, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
+        write_again(&mut Job::new(vec![root]), &file, wait, problems);
+    });
+    started.inspect_err(|error| say(format_args!("--metrics: there is no thread for it: {error}"))).ok()
 }
 
 /// Writes the file after each wait, up to the one that says that it was the last. A new problem is a line.
