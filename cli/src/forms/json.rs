@@ -3,7 +3,8 @@
 use super::text;
 use crate::folder::gpu_core;
 use crate::judge::{
-    compare, exit_code, End, Explored, Finding, Finished, Hung, MetByProcess, Process, Ranks, Seen, Status, Stood,
+    compare, exit_code, End, Explored, FailedOn, Finding, Finished, Hung, MetByProcess, Process, Ranks, Seen, Status,
+    Stood,
 };
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::{FirstOccurrence, Hazard};
@@ -169,7 +170,7 @@ fn found<'a>(seen: &'a Seen<'_>) -> Findings<'a> {
         root: seen.root,
         run: seen.run.map(|run| run_of(run, seen)),
         result: text::result(seen),
-        failed: seen.failed.map(crate::judge::seen::FailedOn::word),
+        failed: seen.failed.map(FailedOn::word),
         earlier: seen.earlier,
         explored: seen.explored.as_ref(),
         fail_on: seen.fail_on.to_string(),

@@ -6,27 +6,50 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FailOn {
-    pub hang: bool,
-    pub hazard: bool,
-    pub codes: BTreeSet<Code>,
-    pub prevented: bool,
+/// A kind of finding that makes a run fail where it is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FailedOn {
+    Hang,
+    Hazard,
+    Prevented,
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
-    pub unguarded: bool,
-    pub retried: bool,
+    Unguarded,
+    Retried,
+    Code(Code),
 }
+
+impl FailedOn {
+    const KINDS: [Self; 5] = [Self::Hang, Self::Hazard, Self::Prevented, Self::Unguarded, Self::Retried];
+
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Hang => "hang",
+            Self::Hazard => "hazard",
+            Self::Prevented => "prevented",
+            Self::Unguarded => "unguarded",
+            Self::Retried => "retried",
+            Self::Code(code) => code.name(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct FailOn(BTreeSet<FailedOn>);
 
 impl FailOn {
     pub fn is_anything(&self) -> bool {
-        *self != Self::default()
+        !self.0.is_empty()
+    }
+
+    pub fn has(&self, kind: FailedOn) -> bool {
+        self.0.contains(&kind)
     }
 
     /// Whether a hazard fails the run, unless it is suppressed or in the baseline.
     pub fn covers(&self, hazard: &Hazard) -> bool {
         match hazard.prevented {
-            true => self.prevented,
-            false => self.hazard || self.codes.contains(&hazard.code),
+            true => self.has(FailedOn::Prevented),
+            false => self.has(FailedOn::Hazard) || self.has(FailedOn::Code(hazard.code)),
         }
     }
 }
@@ -35,24 +58,17 @@ impl FromStr for FailOn {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let mut fail_on = Self::default();
         // An empty list is the default: a later option can cancel an earlier one.
         if text.trim().is_empty() {
-            return Ok(fail_on);
+            return Ok(Self::default());
         }
-        for word in text.split(',').map(str::trim) {
-            match word {
-                "hang" => fail_on.hang = true,
-                "hazard" => fail_on.hazard = true,
-                "prevented" => fail_on.prevented = true,
-                "unguarded" => fail_on.unguarded = true,
-                "retried" => fail_on.retried = true,
-                "late-load" => drop(fail_on.codes.insert(Code::LG110)),
-                "" => return Err(format!("a part of it is empty; {EXPECTED}")),
-                word => drop(fail_on.codes.insert(hazard_code(word.strip_prefix("hazard:").unwrap_or(word))?)),
-            }
-        }
-        Ok(fail_on)
+        let kind = |word: &str| match FailedOn::KINDS.into_iter().find(|kind| kind.word() == word) {
+            Some(kind) => Ok(kind),
+            None if word == "late-load" => Ok(FailedOn::Code(Code::LG110)),
+            None if word.is_empty() => Err(format!("a part of it is empty; {EXPECTED}")),
+            None => hazard_code(word.strip_prefix("hazard:").unwrap_or(word)).map(FailedOn::Code),
+        };
+        text.split(',').map(|word| kind(word.trim())).collect::<Result<_, _>>().map(Self)
     }
 }
 
@@ -73,10 +89,7 @@ pub(crate) fn is_hazard(code: Code) -> bool {
 
 impl fmt::Display for FailOn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_set = [self.hang, self.hazard, self.prevented, self.unguarded, self.retried];
-        let words = ["hang", "hazard", "prevented", "unguarded", "retried"].into_iter().zip(is_set);
-        let words = words.filter(|(_, is_set)| *is_set).map(|(word, _)| word);
-        f.write_str(&words.chain(self.codes.iter().map(|code| code.name())).collect::<Vec<_>>().join(","))
+        f.write_str(&self.0.iter().map(|kind| kind.word()).collect::<Vec<_>>().join(","))
     }
 }
 

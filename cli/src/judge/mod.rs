@@ -21,10 +21,10 @@ pub(crate) mod timing;
 mod writers;
 
 pub(crate) use explored::Explored;
-pub(crate) use fail_on::FailOn;
+pub(crate) use fail_on::{FailOn, FailedOn};
 pub(crate) use hangs::{by_cause, gist, hangs, passed, ranks_in_words, sentence, suspected, HangSeen, SameHang};
 pub(crate) use judged::{Finding, MetByProcess, Rules, Status};
 pub(crate) use process::Process;
 pub(crate) use ranks::{compare, when_they_were_ended, Ranks};
-pub(crate) use seen::{exit_code, End, FailedOn, Finished, Hung, Seen, Unguarded};
+pub(crate) use seen::{exit_code, End, Finished, Hung, Seen, Unguarded};
 pub(crate) use stood::{asks_to_end, is_by_the_guard, is_of_a_crash, Course, Stood};

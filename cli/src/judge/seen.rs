@@ -2,7 +2,7 @@
 
 use super::collect::Collected;
 use super::explored::Explored;
-use super::fail_on::FailOn;
+use super::fail_on::{FailOn, FailedOn};
 use super::judged::{Judged, Rules};
 use super::process::Process;
 use crate::folder::signal_in_words;
@@ -66,25 +66,6 @@ pub(crate) struct Hung {
     pub sentence: String,
     /// Its folder.
     pub folder: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum FailedOn {
-    Hang,
-    Hazard,
-    Unguarded,
-    Retried,
-}
-
-impl FailedOn {
-    pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Hang => "hang",
-            Self::Hazard => "hazard",
-            Self::Unguarded => "unguarded",
-            Self::Retried => "retried",
-        }
-    }
 }
 
 /// The exit code of a run. Precedence: hang, timeout, program failure, hazards, unguarded processes.
@@ -157,7 +138,7 @@ impl<'a> Seen<'a> {
         }
         let nothing = || "nothing was recorded: no process of the run initialised CUDA under the guard".to_owned();
         match &unguarded.expected {
-            None => self.fail_on.unguarded.then(nothing),
+            None => self.fail_on.has(FailedOn::Unguarded).then(nothing),
             Some(why) => {
                 Some(format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard"))
             }

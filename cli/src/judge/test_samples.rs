@@ -1,10 +1,10 @@
 //! Sample runs for tests: folders as processes leave them, and the facts of each run.
 
 use super::collect;
-use super::fail_on::FailOn;
+use super::fail_on::{FailOn, FailedOn};
 use super::judged::Rules;
 use super::process::Process;
-use super::seen::{End, FailedOn, Finished, Hung, Seen, Unguarded};
+use super::seen::{End, Finished, Hung, Seen, Unguarded};
 use super::stood::Stood;
 use super::{hangs, suppress};
 use crate::recordings::{ended_process, facts, hanging, Job, SMALL};
@@ -227,9 +227,10 @@ pub(crate) fn seen(told: &Told, look: impl FnOnce(&Seen<'_>)) {
     let without_guard = if told.unguarded { vec!["process 7 (app)".to_owned()] } else { Vec::new() };
     let unguarded = Unguarded { without_guard, expected: None };
     let run = told.end.map(|end| Finished { unguarded, ..finished(scratch.path("root"), end) });
-    let hangs = told.end == Some(End::EndedOnHang) || fail_on.hang && !hangs::hangs(&processes).is_empty();
+    let hangs =
+        told.end == Some(End::EndedOnHang) || fail_on.has(FailedOn::Hang) && !hangs::hangs(&processes).is_empty();
     let failing = judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard);
-    let failing = failing.or((told.unguarded && fail_on.unguarded).then_some(FailedOn::Unguarded));
+    let failing = failing.or((told.unguarded && fail_on.has(FailedOn::Unguarded)).then_some(FailedOn::Unguarded));
     look(&Seen {
         run: run.as_ref(),
         root: &scratch.path("root"),

@@ -73,13 +73,15 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     if let Some(explored) = &seen.explored {
         seen.judged.hazards.iter_mut().for_each(|finding| finding.explored = explored.of(&finding.key));
     }
-    let hangs = run.end == End::EndedOnHang || wanted.fail_on.hang && !hangs::hangs(&seen.processes).is_empty();
+    let hangs =
+        run.end == End::EndedOnHang || wanted.fail_on.has(FailedOn::Hang) && !hangs::hangs(&seen.processes).is_empty();
     let failed = match hangs {
         true => Some(FailedOn::Hang),
         false => seen.judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
     };
-    let unguarded = || seen.unguarded().filter(|_| wanted.fail_on.unguarded).map(|_| FailedOn::Unguarded);
-    let is_healed = wanted.fail_on.retried && !wanted.earlier.is_empty();
+    let unguarded =
+        || seen.unguarded().filter(|_| wanted.fail_on.has(FailedOn::Unguarded)).map(|_| FailedOn::Unguarded);
+    let is_healed = wanted.fail_on.has(FailedOn::Retried) && !wanted.earlier.is_empty();
     let failed = failed.or_else(unguarded).or(is_healed.then_some(FailedOn::Retried));
     let has_hung = seen.processes.iter().any(|process| process.stood.is_some());
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);

@@ -44,7 +44,7 @@ use crate::folder::profile_cache::Own;
 use crate::forms::annotations::Annotations;
 use crate::forms::prometheus::writer;
 use crate::forms::timing;
-use crate::judge::{seen, Finished};
+use crate::judge::{seen, FailedOn, Finished};
 use crate::machine::{library, nvml, unix_now, Beside, Exec};
 use crate::words::on_hang::KILL;
 use crate::words::{exit_code, output, Failure};
@@ -170,7 +170,7 @@ fn observe(options: &Options, root: &Root) -> [Option<Beside>; 2] {
 fn unguarded(options: &Options, root: &Root, limits: Limits, library: &Path) -> Option<unguarded::Watch> {
     let fail_on = &options.wanted.fail_on;
     let pause = if fail_on.is_anything() { limits.look_every } else { LOOK_FOR_UNGUARDED_EVERY };
-    let leaves_it = root.is_nested() && !fail_on.unguarded;
+    let leaves_it = root.is_nested() && !fail_on.has(FailedOn::Unguarded);
     (settings_of(options).enabled && !leaves_it).then(|| unguarded::Watch::new(pause, library))
 }
 
@@ -327,7 +327,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     // Findings and the program's own failure take precedence. A timeout does not if a process was unseen: that process may hang.
     let code = match code {
         0 if !failures.is_empty() => exit_code::OWN_FAILURE,
-        exit_code::TIMED_OUT if fail_on.hang && !unseen.is_empty() => exit_code::OWN_FAILURE,
+        exit_code::TIMED_OUT if fail_on.has(FailedOn::Hang) && !unseen.is_empty() => exit_code::OWN_FAILURE,
         code => code,
     };
     // The first process of a container is not ended by a signal that it has no action for.
