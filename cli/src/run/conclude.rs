@@ -10,19 +10,16 @@ use crate::judge::{
 use crate::machine::files::write;
 use crate::words::{said, Failure};
 use lazyguard_core::settings::{expand_folder, FolderFacts};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
     pub fail_on: FailOn,
-    pub junit: Option<PathBuf>,
-    pub json: Option<PathBuf>,
-    pub sarif: Option<PathBuf>,
-    pub html: Option<PathBuf>,
+    /// The files that the run is to write, by their options.
+    pub files: BTreeMap<&'static str, PathBuf>,
     pub suppressions: Vec<PathBuf>,
     pub baseline: Option<PathBuf>,
-    pub write_baseline: Option<PathBuf>,
     pub annotations: Annotations,
     pub result: bool,
     pub keeps_folder: bool,
@@ -33,16 +30,12 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// Fills in the fields of the files' names, so that ranks with the same options write different files.
     pub fn fill_in(&mut self, facts: &FolderFacts<'_>) {
-        let reports = [&mut self.junit, &mut self.json, &mut self.sarif, &mut self.html];
-        let files = reports.into_iter().chain([&mut self.baseline, &mut self.write_baseline]);
-        files.flatten().for_each(|path| fill_in(path, facts));
-    }
-}
-
-pub(crate) fn fill_in(path: &mut PathBuf, facts: &FolderFacts<'_>) {
-    // A name that is not UTF-8 has no fields.
-    if let Some(template) = path.to_str() {
-        *path = expand_folder(template, facts).into();
+        for path in self.files.values_mut().chain(&mut self.baseline) {
+            // A name that is not UTF-8 has no fields.
+            if let Some(template) = path.to_str() {
+                *path = expand_folder(template, facts).into();
+            }
+        }
     }
 }
 
@@ -117,7 +110,7 @@ fn baseline_of(wanted: &Wanted) -> Result<Option<BTreeSet<String>>, Failure> {
     match baseline::read(path)? {
         Some(keys) => Ok(Some(keys)),
         // The first of several programs that share the file creates it.
-        None if wanted.write_baseline.as_ref() == Some(path) => Ok(Some(BTreeSet::new())),
+        None if wanted.files.get("--write-baseline") == Some(path) => Ok(Some(BTreeSet::new())),
         None => {
             let what = "there is no such file; --write-baseline";
             Err(Failure::Input(format!("baseline {0}: {what} {0} makes one of a run", path.display())))
@@ -132,17 +125,19 @@ fn write_files(seen: &Seen<'_>, wanted: &Wanted, rules: &Rules) -> Vec<Failure> 
         let keys = unsuppressed.map(|finding| finding.key.clone());
         baseline::text(keys.chain(rules.baseline.iter().flatten().cloned()).collect())
     };
-    let put = |path: &Option<PathBuf>, text: &dyn Fn() -> Result<String, Failure>| {
-        path.as_ref().and_then(|path| text().and_then(|text| write(path, &text)).err())
+    let text = |flag: &str| {
+        Some(match flag {
+            "--junit" => junit::text(seen),
+            "--json" => Ok(json::text(seen)),
+            "--sarif" => Ok(sarif::text(seen)),
+            "--html" => Ok(html::text(seen)),
+            "--write-baseline" => baseline(),
+            // The metrics, which were written while the program ran.
+            _ => return None,
+        })
     };
-    let outcomes = [
-        put(&wanted.junit, &|| junit::text(seen)),
-        put(&wanted.sarif, &|| Ok(sarif::text(seen))),
-        put(&wanted.json, &|| Ok(json::text(seen))),
-        put(&wanted.html, &|| Ok(html::text(seen))),
-        put(&wanted.write_baseline, &baseline),
-    ];
-    outcomes.into_iter().flatten().collect()
+    let written = wanted.files.iter().filter_map(|(flag, path)| text(flag)?.and_then(|text| write(path, &text)).err());
+    written.collect()
 }
 
 #[cfg(test)]

@@ -64,6 +64,10 @@ fn wanted(fail_on: &str) -> Wanted {
     Wanted { fail_on: fail_on.parse().unwrap(), annotations: Annotations::Off, ..Wanted::default() }
 }
 
+fn writing<const N: usize>(files: [(&'static str, PathBuf); N], fail_on: &str) -> Wanted {
+    Wanted { files: files.into(), ..wanted(fail_on) }
+}
+
 fn met() -> Hazard {
     hazard(Code::LG101, Some("k2"))
 }
@@ -123,7 +127,7 @@ fn the_end_of_a_job_has_few_lines_however_many_ranks_it_has() {
 fn files_name_the_folder_of_a_run_only_where_it_stays() {
     let left = Left::new().process("0", &[met()]);
     let [junit, sarif] = ["j.xml", "s.sarif"].map(|name| left.0.path(name));
-    let files = || Wanted { junit: Some(junit.clone()), sarif: Some(sarif.clone()), ..wanted("") };
+    let files = || writing([("--junit", junit.clone()), ("--sarif", sarif.clone())], "");
     let name_it = |end, wanted: &Wanted| {
         left.conclude(end, wanted);
         let read = |path: &Path| std::fs::read_to_string(path).unwrap();
@@ -293,7 +297,7 @@ fn the_summary_counts_processes_hangs_and_hazards() {
 fn a_baseline_is_written_and_what_it_has_fails_no_run() {
     let left = Left::new().process("0", &[met()]);
     let path = left.0.path("ci/base.json");
-    let write = Wanted { write_baseline: Some(path.clone()), ..wanted("hang") };
+    let write = writing([("--write-baseline", path.clone())], "hang");
     left.conclude(End::Exited(0), &write);
     let compare = Wanted { baseline: Some(path.clone()), ..wanted("hazard") };
     assert_eq!(left.conclude(End::Exited(0), &compare).failed, None);
@@ -309,7 +313,7 @@ fn programs_that_share_a_baseline_add_to_it_and_suppressed_hazards_stay_out() {
     let (one, two) = (Left::new().process("0", &[met()]), Left::new().process("0", &[hazard(Code::LG104, None)]));
     let one = one.file("s.txt", "LG105:*\n");
     let path = one.0.path("base.json");
-    let both = || Wanted { baseline: Some(path.clone()), write_baseline: Some(path.clone()), ..wanted("hazard") };
+    let both = || Wanted { baseline: Some(path.clone()), ..writing([("--write-baseline", path.clone())], "hazard") };
     assert_eq!(one.conclude(End::Exited(0), &both()).failed, Some(FailedOn::Hazard));
     two.conclude(End::Exited(0), &both());
     let three = Left::new().process("0", &[hazard(Code::LG105, None)]);
@@ -338,10 +342,8 @@ fn a_baseline_that_is_not_there_is_an_error_that_says_how_to_make_one() {
 #[test]
 fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error() {
     let left = Left::new().process("0", &[met()]);
-    let path = |name: &str| Some(left.0.path(name));
-    let (junit, json, sarif, html) = (path("a/j.xml"), path("b.json"), path("c.sarif"), path("d.html"));
-    let files = Wanted { junit, json, sarif, html, ..wanted("hang") };
-    left.conclude(End::Exited(0), &files);
+    let files = [("--junit", "a/j.xml"), ("--json", "b.json"), ("--sarif", "c.sarif"), ("--html", "d.html")];
+    left.conclude(End::Exited(0), &writing(files.map(|(flag, name)| (flag, left.0.path(name))), "hang"));
     for (name, start) in [
         ("a/j.xml", "<?xml version=\"1.0\""),
         ("b.json", "{\n"),
@@ -352,15 +354,14 @@ fn the_files_that_are_asked_for_are_written_and_one_that_cannot_be_is_an_error()
         assert!(text.starts_with(start), "{name}: {text}");
     }
     left.0.file("file", "");
-    for (wanted, what) in [
-        (Wanted { junit: path("file/j.xml"), ..wanted("hang") }, "file/j.xml"),
-        (Wanted { json: path("root"), ..wanted("hang") }, "root"),
-        (Wanted { sarif: path("root"), ..wanted("hang") }, "root"),
-        (Wanted { html: path("root"), ..wanted("hang") }, "root"),
-        (Wanted { write_baseline: path("root"), ..wanted("hang") }, "root"),
+    for (flag, what) in [
+        ("--junit", "file/j.xml"),
+        ("--json", "root"),
+        ("--sarif", "root"),
+        ("--html", "root"),
+        ("--write-baseline", "root"),
     ] {
-        let wanted = Wanted { fail_on: "hazard".parse().unwrap(), ..wanted };
-        let conclusion = left.conclude(End::Exited(0), &wanted);
+        let conclusion = left.conclude(End::Exited(0), &writing([(flag, left.0.path(what))], "hazard"));
         let errors: Vec<_> = conclusion.unwritten.iter().map(ToString::to_string).collect();
         assert!(errors[0].starts_with(&format!("{}: cannot be written: ", left.0.path(what).display())), "{errors:?}");
         assert!(conclusion.failed == Some(FailedOn::Hazard) && !conclusion.lines.is_empty(), "what was found is told");
@@ -471,8 +472,8 @@ fn every_file_is_as_its_schema_wants_it() {
                 let name = format!("{number}-{fail_on}-{}", baseline.is_some());
                 let (junit, sarif) = (place.path(&format!("{name}.xml")), place.path(&format!("{name}.sarif")));
                 files.extend([junit.clone(), sarif.clone()]);
-                let (junit, sarif, suppressions) = (Some(junit), Some(sarif), vec![suppressions.clone()]);
-                left.conclude(*end, &Wanted { junit, sarif, suppressions, baseline, ..wanted(fail_on) });
+                let (suppressions, files) = (vec![suppressions.clone()], [("--junit", junit), ("--sarif", sarif)]);
+                left.conclude(*end, &Wanted { suppressions, baseline, ..writing(files, fail_on) });
             }
         }
     }

@@ -52,6 +52,7 @@ use environment::{action_on_hang, host, make_root, names_profile, own_profile, s
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
 use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
+use options::METRICS;
 use other_users::OtherUsers;
 use program::NotStarted;
 use root::Root;
@@ -85,7 +86,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
 }
 
 fn supervised(mut options: Options) -> Result<u8, Failure> {
-    let descriptors = Descriptors::now(options.files().into_iter().flatten().map(PathBuf::as_path));
+    let descriptors = Descriptors::now(options.wanted.files.values().map(PathBuf::as_path));
     let (rank, started, host) = (settings::rank(variable), unix_now(), host());
     let (rank_given, start_seconds) = (rank.as_deref(), started.as_secs());
     let facts = FolderFacts { host: &host, process: std::process::id(), rank: rank_given, start_seconds };
@@ -148,7 +149,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 
 fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<PathBuf>, Failure> {
     options.wanted.fill_in(facts);
-    options.metrics.iter_mut().for_each(|path| conclude::fill_in(path, facts));
     conclude::check(&options.wanted)?;
     learn_from_earlier_attempts(options);
     let library = find_library(options)?;
@@ -163,7 +163,7 @@ fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<Path
 fn observe(options: &Options, root: &Root) -> [Option<Beside>; 2] {
     let sampler = options.cold_start.then(|| nvml::sample(root.path())).flatten();
     // A folder that is not there has no processes: an empty file says so.
-    [sampler, options.metrics.clone().and_then(|file| writer::start(root.path(), file))]
+    [sampler, options.wanted.files.get(METRICS).and_then(|file| writer::start(root.path(), file.clone()))]
 }
 
 /// The look for processes without the guard. A guard that is switched off is to see nothing, and an outer run sees these processes.
@@ -270,12 +270,6 @@ fn without_a_second_process(options: &Options, not_started: NotStarted, variable
 }
 
 impl Options {
-    fn files(&self) -> [Option<&PathBuf>; 6] {
-        let wanted = &self.wanted;
-        let files = [&wanted.junit, &wanted.json, &wanted.sarif, &wanted.html, &wanted.write_baseline, &self.metrics];
-        files.map(Option::as_ref)
-    }
-
     fn belong_to(&mut self, root: &Root) {
         self.wanted.keeps_folder = self.keep || root.is_asked_for();
         if root.is_nested() {
@@ -295,7 +289,7 @@ fn needs_this_command(options: &Options) -> bool {
         || action_on_hang(options).is_some()
         || wanted.result
         || wanted.fail_on.is_anything()
-        || options.files().iter().any(|file| file.is_some())
+        || !wanted.files.is_empty()
 }
 
 /// Prints the findings, keeps or removes the folder, and decides the exit code.

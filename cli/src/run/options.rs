@@ -11,6 +11,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
 use lazyguard_core::settings::{self, Setting, GPU_DUMP, ON_HANG, PROFILE, SETTINGS};
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -31,9 +32,9 @@ impl Own {
         Self { flag, value: None, values: "a switch", default: "off", help, many: false }
     }
 
+    /// A file that the run writes.
     const fn file(flag: &'static str, help: &'static str) -> Self {
-        let values = "a file; %h, %p, %r, %t and %% as in --out";
-        Self { flag, value: Some("FILE"), values, default: "none", help, many: false }
+        Self { flag, value: Some("FILE"), values: WRITTEN, default: "none", help, many: false }
     }
 
     /// An option with a value: the value's name, what it may be, and its default.
@@ -45,6 +46,10 @@ impl Own {
         Self { many: true, ..self }
     }
 }
+
+const WRITTEN: &str = "a file; %h, %p, %r, %t and %% as in --out";
+
+pub(crate) const METRICS: &str = "--metrics";
 
 pub(crate) const OWN: &[Own] = &[
     Own::valued(
@@ -96,7 +101,7 @@ pub(crate) const OWN: &[Own] = &[
         "the known hazards: only new ones are reported and fail the run",
     ),
     Own::file("--write-baseline", "write the hazards of this run as a baseline"),
-    Own::file("--metrics", "write the processes' metrics for Prometheus, every two seconds and at the end"),
+    Own::file(METRICS, "write the processes' metrics for Prometheus, every two seconds and at the end"),
     Own::switch("--cold-start", "at the end, say what the program's start spent its time on"),
     Own::switch("--blocking", "at the end, say which asynchronous calls blocked the host, and why"),
     Own::valued(
@@ -126,7 +131,6 @@ pub(crate) struct Options {
     pub require_records: bool,
     pub cold_start: bool,
     pub blocking: bool,
-    pub metrics: Option<PathBuf>,
     pub library: Option<PathBuf>,
     pub wanted: Wanted,
     pub program: Vec<OsString>,
@@ -298,7 +302,9 @@ impl FromArgMatches for Options {
             check(setting, value)?;
             settings.push((setting.name, value.to_owned()));
         }
-        expect_different_files(file)?;
+        let written = OWN.iter().filter(|own| own.values == WRITTEN);
+        let files = written.filter_map(|own| Some((own.flag, file(own.flag)?))).collect();
+        expect_different_files(&files)?;
         let time = |flag| given(flag).map(|value| duration(flag, value)).transpose();
         let all = |name: &str| matches.get_many::<OsString>(name).into_iter().flatten();
         let lists = matches.get_many::<String>("--fail-on").into_iter().flatten();
@@ -314,17 +320,12 @@ impl FromArgMatches for Options {
             require_records: matches.get_flag("--require-records"),
             cold_start: matches.get_flag("--cold-start"),
             blocking: matches.get_flag("--blocking"),
-            metrics: file("--metrics"),
             library: file("--library"),
             wanted: Wanted {
                 fail_on: parsed("--fail-on", &lists.join(","))?,
-                junit: file("--junit"),
-                json: file("--json"),
-                sarif: file("--sarif"),
-                html: file("--html"),
+                files,
                 suppressions: all("--suppress").filter(|path| !path.is_empty()).map(PathBuf::from).collect(),
                 baseline: file("--baseline"),
-                write_baseline: file("--write-baseline"),
                 annotations: parsed("--annotations", given("--annotations").unwrap_or("auto"))?,
                 result: matches.get_flag("--result"),
                 explored: file(EXPLORED),
@@ -340,11 +341,9 @@ impl FromArgMatches for Options {
     }
 }
 
-fn expect_different_files(file: impl Fn(&str) -> Option<PathBuf>) -> Result<(), clap::Error> {
-    let outputs = ["--junit", "--json", "--sarif", "--html", "--metrics", "--write-baseline"];
-    for (at, flag) in outputs.iter().enumerate() {
-        let Some(path) = file(flag).filter(|path| path.is_file() || !path.exists()) else { continue };
-        if let Some(other) = outputs[..at].iter().find(|other| file(other).as_ref() == Some(&path)) {
+fn expect_different_files(files: &BTreeMap<&'static str, PathBuf>) -> Result<(), clap::Error> {
+    for (flag, path) in files.iter().filter(|(_, path)| path.is_file() || !path.exists()) {
+        if let Some((other, _)) = files.iter().find(|(other, its)| *other < flag && *its == path) {
             return Err(unusable(flag, &path.to_string_lossy(), &format!("{other} writes there")));
         }
     }
