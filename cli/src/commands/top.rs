@@ -4,8 +4,8 @@
 //!
 //! Must not: stop or ask a process.
 
-use crate::folder::live::{Depth, Job, ProcessNow};
-use crate::folder::{duration, guarded, proc_is_mounted};
+use crate::folder::live::{Depth, Job};
+use crate::folder::{duration, proc_is_mounted};
 use crate::forms::top::screen::{Event, Screen};
 use crate::forms::top::table;
 use crate::words::{say, write_line, Failure, Outcome, Output};
@@ -30,26 +30,15 @@ pub(crate) struct Arguments {
 
 pub(crate) fn top(arguments: &Arguments) -> Outcome {
     let interval = arguments.interval.map_or(INTERVAL, Duration::from_nanos).max(SHORTEST);
-    let what = || match arguments.what.is_empty() {
-        true => guarded().into_iter().map(|process| PathBuf::from(process.to_string())).collect(),
-        false => arguments.what.clone(),
-    };
     if arguments.what.is_empty() && !proc_is_mounted() {
         return Err(Failure::Input("/proc is not mounted: name a folder".to_owned()));
     }
-    let mut job = Job::new(what());
-    let is_all = arguments.what.is_empty();
-    let mut look = |job: &mut Job| {
-        if is_all {
-            job.watch(what());
-        }
-        job.look(Depth::Records)
-    };
+    let mut job = Job::new(arguments.what.clone());
     // Without a terminal of its own, as after setsid, a process has no keys.
     let screen = is_terminal().then(Screen::enter).and_then(Result::ok);
-    let Some(screen) = screen else { return plain(&mut job, &mut look, interval, arguments.interval.is_some()) };
+    let Some(screen) = screen else { return plain(&mut job, interval, arguments.interval.is_some()) };
     loop {
-        let processes = look(&mut job);
+        let processes = job.look(Depth::Records);
         loop {
             let (width, height) = screen.size();
             screen.show(&table::lines(&processes, job.problems(), Some(width)), height).map_err(Failure::Output)?;
@@ -67,14 +56,12 @@ fn is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-type Look<'a> = &'a mut dyn FnMut(&mut Job) -> Vec<ProcessNow>;
-
 /// The table as plain text. Launches a second need two looks.
-fn plain(job: &mut Job, look: Look<'_>, interval: Duration, again: bool) -> Outcome {
-    look(job);
+fn plain(job: &mut Job, interval: Duration, again: bool) -> Outcome {
+    job.look(Depth::Records);
     loop {
         thread::sleep(interval);
-        let processes = look(job);
+        let processes = job.look(Depth::Records);
         let mut out = Output::standard();
         out.lines(table::lines(&processes, &[], None))?;
         if again {

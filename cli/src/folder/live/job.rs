@@ -3,6 +3,7 @@
 //! Must not: fail because of one process. A process that cannot be read is left out, and a line says why.
 
 use super::process::{Depth, Followed, ProcessNow};
+use crate::folder::process::guarded;
 use crate::folder::runs;
 use crate::folder::source::{is_process_folder, Run};
 use std::collections::BTreeMap;
@@ -21,12 +22,9 @@ pub(crate) struct Job {
 }
 
 impl Job {
+    /// Of nothing named, it has the guarded processes of this machine, as they come and go.
     pub fn new(what: Vec<PathBuf>) -> Self {
         Self { what, followed: BTreeMap::new(), problems: Vec::new() }
-    }
-
-    pub fn watch(&mut self, what: Vec<PathBuf>) {
-        self.what = what;
     }
 
     /// The state of every process now, by rank and id. The first look at a hidden process takes half a second.
@@ -54,9 +52,11 @@ impl Job {
 
     fn find(&mut self) {
         self.problems.clear();
+        let all = || guarded().into_iter().map(|process| PathBuf::from(process.to_string())).collect();
+        let what = if self.what.is_empty() { all() } else { self.what.clone() };
         let mut found = BTreeMap::new();
-        for what in &self.what {
-            match runs_of(what, &mut self.problems) {
+        for what in what {
+            match runs_of(&what, &mut self.problems) {
                 Ok(runs) => found.extend(runs),
                 Err(why) => self.problems.push(why),
             }
