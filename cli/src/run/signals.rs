@@ -87,37 +87,22 @@ impl Heard {
     }
 
     pub fn passed_on(&self, program: Pid) -> Option<Signal> {
-        let signal = self.signal()?;
-        let from = match self.from {
-            None => Sender::Kernel,
-            Some(sender) if sender == program.as_raw_pid() || tree::descends(sender) => Sender::Descendant,
-            Some(_) => Sender::Elsewhere,
-        };
-        let leads = getsid(None).is_ok_and(|session| session == getpid());
-        is_meant_for_the_program(signal, from, leads).then_some(signal)
+        self.meant_for(program, getsid(None).is_ok_and(|session| session == getpid()))
     }
-}
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sender {
-    Kernel,
-    Descendant,
-    Elsewhere,
-}
-
-fn is_meant_for_the_program(signal: Signal, from: Sender, leads_the_session: bool) -> bool {
-    match from {
-        Sender::Elsewhere => true,
-        // If sent to the whole group, the signal has reached the program already. If sent to its parent, it is not for the program.
-        Sender::Descendant => false,
-        Sender::Kernel => match signal {
+    fn meant_for(&self, program: Pid, leads_the_session: bool) -> Option<Signal> {
+        let signal = self.signal()?;
+        let is_meant = match (self.from, signal) {
+            // If sent to the whole group, the signal has reached the program already. If sent to its parent, it is not for the program.
+            (Some(sender), _) => sender != program.as_raw_pid() && !tree::descends(sender),
             // The terminal has sent it to the whole group.
-            Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH => false,
+            (None, Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH) => false,
             // The kernel reports a lost terminal to the session leader alone.
-            Signal::HUP => leads_the_session,
+            (None, Signal::HUP) => leads_the_session,
             // A timer that was set before this command's exec: it is for the program that runs in its place.
-            _ => true,
-        },
+            (None, _) => true,
+        };
+        is_meant.then_some(signal)
     }
 }
 
@@ -140,19 +125,22 @@ mod tests {
 
     #[test]
     fn what_reaches_the_program_by_itself_is_not_passed_on() {
-        use Sender::{Descendant, Elsewhere, Kernel};
+        let program = getpid();
+        let (kernel, descendant, elsewhere) = (None, Some(program.as_raw_pid()), Some(1));
         for (signal, from, leads, expect) in [
-            (Signal::INT, Kernel, false, false),
-            (Signal::INT, Elsewhere, false, true),
-            (Signal::TERM, Descendant, false, false),
-            (Signal::TERM, Elsewhere, true, true),
-            (Signal::HUP, Kernel, false, false),
-            (Signal::HUP, Kernel, true, true),
-            (Signal::ALARM, Kernel, false, true),
-            (Signal::WINCH, Kernel, true, false),
-            (Signal::CONT, Elsewhere, false, true),
+            (Signal::INT, kernel, false, false),
+            (Signal::INT, elsewhere, false, true),
+            (Signal::TERM, descendant, false, false),
+            (Signal::TERM, elsewhere, true, true),
+            (Signal::HUP, kernel, false, false),
+            (Signal::HUP, kernel, true, true),
+            (Signal::ALARM, kernel, false, true),
+            (Signal::WINCH, kernel, true, false),
+            (Signal::CONT, elsewhere, false, true),
         ] {
-            assert_eq!(is_meant_for_the_program(signal, from, leads), expect, "{signal:?} {from:?} {leads}");
+            let heard = Heard { signal: signal.as_raw(), from };
+            let expect = expect.then_some(signal);
+            assert_eq!(heard.meant_for(program, leads), expect, "{signal:?} {from:?} {leads}");
         }
     }
 }
