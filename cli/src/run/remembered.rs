@@ -4,10 +4,8 @@
 
 use crate::folder::{numbers, ProcessEnd, Stat};
 use crate::machine::unix_now;
-use rustix::process::{waitpid, Pid, WaitOptions};
+use rustix::process::{waitpid, Pid, WaitOptions, WaitStatus};
 use std::collections::{HashSet, VecDeque};
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 
 /// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
@@ -52,8 +50,11 @@ impl Remembered {
         self.told.insert(Identity::of(process));
     }
 
-    pub fn ended(&mut self, who: Identity, status: ExitStatus) {
-        self.add(who, status.code(), status.signal());
+    pub fn ended(&mut self, who: Identity, status: WaitStatus) {
+        if self.ends.len() >= MOST {
+            self.ends.pop_front();
+        }
+        self.ends.push_back(self.end(who, status.exit_status(), status.terminating_signal()));
     }
 
     /// Reaps a child that is not the program, and notes how it ended.
@@ -61,15 +62,8 @@ impl Remembered {
         let who = Identity::of(process);
         // It may have been reaped already.
         if let Ok(Some((_, status))) = waitpid(Some(process), WaitOptions::NOHANG) {
-            self.add(who, status.exit_status(), status.terminating_signal());
+            self.ended(who, status);
         }
-    }
-
-    fn add(&mut self, who: Identity, exit_code: Option<i32>, signal: Option<i32>) {
-        if self.ends.len() >= MOST {
-            self.ends.pop_front();
-        }
-        self.ends.push_back(self.end(who, exit_code, signal));
     }
 
     fn end(&self, who: Identity, exit_code: Option<i32>, signal: Option<i32>) -> ProcessEnd {

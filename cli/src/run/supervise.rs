@@ -16,10 +16,8 @@ use crate::judge::{End, Unguarded};
 use crate::machine::system;
 use crate::words::on_hang::{FAIL, REVOKE};
 use crate::words::{output, Failure};
-use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions};
-use std::os::unix::process::ExitStatusExt;
+use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
 use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 const THIN_OUT_EVERY: Duration = Duration::from_secs(2);
@@ -110,7 +108,7 @@ struct Supervisor<'a> {
     unseen: Unseen,
     unseen_looked_at: Instant,
     unguarded: Option<unguarded::Watch>,
-    status: Option<ExitStatus>,
+    status: Option<WaitStatus>,
     limits: Limits,
     started: Instant,
     hang: Watch,
@@ -180,9 +178,9 @@ impl Supervisor<'_> {
     }
 
     /// The kernel sends Ctrl-C to the program and to this process in any order. The program's end may be known before the signal arrives.
-    fn hear_of_ctrl_c(&mut self, status: ExitStatus, caught: &Caught) {
+    fn hear_of_ctrl_c(&mut self, status: WaitStatus, caught: &Caught) {
         let until = Instant::now() + CTRL_C_IS_HEARD_WITHIN;
-        let may_be_it = status.signal() == Some(Signal::INT.as_raw()) && there_is_a_terminal();
+        let may_be_it = status.terminating_signal() == Some(Signal::INT.as_raw()) && there_is_a_terminal();
         while may_be_it && !self.interrupted {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -207,10 +205,8 @@ impl Supervisor<'_> {
             if self.status.is_none() {
                 let ended = waitpid(Some(self.program), WaitOptions::NOHANG);
                 let ended = ended.map_err(|error| Failure::Input(format!("lost the program: {error}")))?;
-                self.status = ended.map(|(_, status)| ExitStatus::from_raw(status.as_raw()));
-                if let Some(status) = self.status {
-                    self.remembered.ended(self.identity, status);
-                }
+                self.status = ended.map(|(_, status)| status);
+                self.status.iter().for_each(|status| self.remembered.ended(self.identity, *status));
             }
             self.notice_a_stop();
             match system::ended_child() {
@@ -234,8 +230,8 @@ impl Supervisor<'_> {
         true
     }
 
-    fn ended(self, status: ExitStatus) -> Ended {
-        let end = match (status.code(), status.signal()) {
+    fn ended(self, status: WaitStatus) -> Ended {
+        let end = match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => End::Exited(u8::try_from(code).unwrap_or(u8::MAX)),
             (None, signal) => End::Signalled(signal.unwrap_or(0)),
         };
