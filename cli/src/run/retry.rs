@@ -108,30 +108,27 @@ pub(crate) fn code_of(ended: WaitStatus) -> u8 {
 const OF_A_PIPE: &str = "its standard input is a pipe, of which it may have read (< /dev/null has no such doubt)";
 
 enum Input {
-    /// Closed, a device such as `/dev/null`, or a terminal.
-    Endless,
+    /// Closed, a device such as `/dev/null`, a terminal, or a pipe or socket that has ended, without a byte in it.
+    Same,
     /// A file, at this position; all attempts share it.
     File(u64),
-    /// A pipe or socket that has ended, without a byte in it.
-    Empty,
     /// Another pipe or socket: nothing shows whether an attempt has read of it.
     Stream,
 }
 
 impl Input {
     fn now() -> Self {
-        let Ok(about) = fstat(stdin()) else { return Self::Endless };
+        let Ok(about) = fstat(stdin()) else { return Self::Same };
         match FileType::from_raw_mode(about.st_mode) {
             FileType::RegularFile => seek(stdin(), SeekFrom::Current(0)).map_or(Self::Stream, Self::File),
-            FileType::Fifo | FileType::Socket if has_ended() => Self::Empty,
-            FileType::Fifo | FileType::Socket => Self::Stream,
-            _ => Self::Endless,
+            FileType::Fifo | FileType::Socket if !has_ended() => Self::Stream,
+            _ => Self::Same,
         }
     }
 
     fn begin_again(&self) -> Result<(), String> {
         match self {
-            Self::Endless | Self::Empty => Ok(()),
+            Self::Same => Ok(()),
             Self::File(at) => match seek(stdin(), SeekFrom::Start(*at)) {
                 Ok(_) => Ok(()),
                 Err(error) => Err(format!("its standard input cannot be read from the beginning: {error}")),
