@@ -73,8 +73,7 @@ impl Symbolizer {
             self.names.clear();
         }
         if !self.names.contains_key(&address) {
-            let name = self.place(address).map(|(range, file)| written(range, file.as_deref(), address).into());
-            self.names.insert(address, name);
+            self.names.insert(address, written(&self.frames(address)).map(Into::into));
         }
         self.names[&address].as_deref()
     }
@@ -158,20 +157,17 @@ fn module(path: &str) -> std::borrow::Cow<'_, str> {
     Path::new(path).file_name().map_or(path.into(), |name| name.to_string_lossy())
 }
 
-fn written(range: &Range, file: Option<&Loader>, address: u64) -> String {
-    let within = address.wrapping_sub(range.bias);
-    let place = format!("{}+{within:#x}", module(&range.path));
-    // The call is what lies before the address it returns to.
-    let found = file.zip(within.checked_sub(1)).map(|(file, call)| functions(file, call)).unwrap_or_default();
-    let known = found.iter().take(MOST_WRITTEN).filter_map(|frame| {
+fn written(frames: &[FrameSeen]) -> Option<String> {
+    let FrameSeen { module, offset, .. } = frames.first()?;
+    let known = frames.iter().take(MOST_WRITTEN).filter_map(|frame| {
         let line = frame.file.as_ref().zip(frame.line).map(|(file, line)| format!("{file}:{line}"));
         frame.function.clone().into_iter().chain(line).reduce(|function, line| function + ", " + &line)
     });
     let known = known.collect::<Vec<_>>().join("; in ");
-    match known.is_empty() {
-        true => place,
-        false => format!("{place} ({known})"),
-    }
+    Some(match known.is_empty() {
+        true => format!("{module}+{offset:#x}"),
+        false => format!("{module}+{offset:#x} ({known})"),
+    })
 }
 
 /// The function that holds an address, after those inlined there, innermost first; else by the symbol and line tables.
