@@ -17,7 +17,7 @@ pub(crate) mod source;
 
 pub(crate) use ends::{signal_in_words, ProcessEnd};
 pub(crate) use process::{exists, file_of, header_word, numbers, proc_is_mounted, recording_of, Stat, Status};
-pub(crate) use recorded::{Recorded, RecordingSeen, StoodStill};
+pub(crate) use recorded::{Recorded, RecordingSeen};
 pub(crate) use refused::maps_of;
 pub(crate) use runs::{is_nested_in, is_run, newest_in, one_process, process_folders};
 pub(crate) use source::{duration, hang_in, is_process_folder, read, Opened, RecordingFile, Run, HAZARDS, RECORDING};

@@ -24,12 +24,6 @@ pub(crate) struct Recorded {
     pub newest: HashMap<u32, Entry>,
 }
 
-pub(crate) struct StoodStill {
-    pub report: HangReport,
-    /// Whether it had lasted for as long as a live report waits; else it is only suspected.
-    pub long_enough: bool,
-}
-
 /// The content of a recording.
 #[derive(Serialize)]
 pub(crate) struct RecordingSeen<'a> {
@@ -156,14 +150,15 @@ impl Recorded {
         }
     }
 
-    pub(crate) fn stood_still(&self) -> Option<StoodStill> {
+    /// A hang or a slow wait, and whether it had lasted for as long as a live report waits; else it is only suspected.
+    pub(crate) fn stood_still(&self) -> Option<(HangReport, bool)> {
         if self.diagnosis.status == Status::Well {
             return None;
         }
         let after = self.settings.hang_after_nanos;
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
         let long_enough = after != 0 && (longest >= after || self.stands_at_rest(&self.snapshot));
-        Some(StoodStill { report: self.hang(self.snapshot.clone()), long_enough })
+        Some((self.hang(self.snapshot.clone()), long_enough))
     }
 
     /// Whether no call explains a standstill, and streams do: the driver was asked about those after the threshold.

@@ -1,6 +1,6 @@
 //! Whether a process hangs or hung, and how one ended that did not.
 
-use crate::folder::{Opened, ProcessEnd, StoodStill};
+use crate::folder::{Opened, ProcessEnd};
 use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{HangReport, Newest, Outcome, Summary};
 use rustix::process::Signal;
@@ -27,11 +27,11 @@ impl Stood {
         }
     }
 
-    pub fn of_recording(seen: StoodStill) -> Option<Self> {
-        match (seen.report.status, seen.long_enough) {
-            (Status::Hang, true) => Some(Self::Hang(seen.report)),
-            (Status::Hang, false) => Some(Self::Suspected(seen.report)),
-            (Status::Slow, true) => Some(Self::Slow(seen.report)),
+    pub fn of_recording((report, long_enough): (HangReport, bool)) -> Option<Self> {
+        match (report.status, long_enough) {
+            (Status::Hang, true) => Some(Self::Hang(report)),
+            (Status::Hang, false) => Some(Self::Suspected(report)),
+            (Status::Slow, true) => Some(Self::Slow(report)),
             _ => None,
         }
     }
