@@ -66,17 +66,6 @@ impl std::fmt::Display for Unreadable {
     }
 }
 
-/// Whether a file says that it uses CUDA: it has device code, or needs the driver or the runtime. Reads little, of any file.
-pub(crate) fn is_built_for_cuda(path: &Path) -> bool {
-    let Ok(file) = files::open(path) else { return false };
-    let cache = ReadCache::new(file);
-    let Ok(file) = ElfFile64::<Endianness, _>::parse(&cache) else { return false };
-    // The names of the libraries that it needs are among those of its symbols.
-    let names = file.section_by_name(".dynstr").and_then(|section| section.data().ok()).unwrap_or_default();
-    [".nv_fatbin", ".nvFatBinSegment"].iter().any(|section| file.section_by_name(section).is_some())
-        || ["libcuda.so", "libcudart.so"].iter().any(|library| holds(names, library.as_bytes()))
-}
-
 /// A section's content; `None` where there is none of this name, or the file is no ELF file.
 pub(crate) fn section(path: &Path, name: &str) -> Option<Vec<u8>> {
     let cache = ReadCache::new(files::open(path).ok()?);
@@ -158,6 +147,12 @@ impl Elf {
         Ok(found)
     }
 
+    /// Whether the file says that it uses CUDA: it has device code, or needs the driver or the runtime.
+    pub fn is_built_for_cuda(&self) -> bool {
+        let is_cudas = |name: &String| name.starts_with("libcuda.so") || name.starts_with("libcudart.so");
+        self.has_device_code || self.needed.iter().any(is_cudas)
+    }
+
     pub fn symbol(&self, name: &str) -> Option<&Symbol> {
         self.symbols.iter().find(|symbol| symbol.name == name)
     }
@@ -230,9 +225,8 @@ mod tests {
 
     #[test]
     fn this_very_program_is_read() {
-        assert!(!is_built_for_cuda(Path::new("/proc/self/exe")) && !is_built_for_cuda(Path::new("/proc/self/maps")));
         let own = Elf::read(Path::new("/proc/self/exe")).unwrap();
-        assert_eq!(own.machine, own_machine());
+        assert!(own.machine == own_machine() && !own.is_built_for_cuda(), "{own:?}");
         assert!(!own.is_library && own.interpreter.is_some(), "{own:?}");
         assert!(own.needed.iter().any(|name| name.starts_with("libc.so")), "{:?}", own.needed);
         assert!(own.glibc >= Some((2, 2)), "{:?}", own.glibc);

@@ -7,6 +7,6 @@ pub(crate) mod nvml;
 pub(crate) mod parallel;
 pub(crate) mod system;
 
-pub(crate) use elf::{is_built_for_cuda, machine_name, own_machine, says, Elf, Unreadable};
+pub(crate) use elf::{machine_name, own_machine, says, Elf, Unreadable};
 pub(crate) use parallel::Beside;
 pub(crate) use system::{host_name, unix_now, Exec, Signals};

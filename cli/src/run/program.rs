@@ -4,7 +4,7 @@
 
 use super::inherited;
 use crate::machine::library::{of_search_path, LIBRARY};
-use crate::machine::{is_built_for_cuda, machine_name, own_machine, system, Elf, Exec, Unreadable};
+use crate::machine::{machine_name, own_machine, system, Elf, Exec, Unreadable};
 use crate::words::{exit_code, output};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid, Pid};
@@ -125,7 +125,8 @@ pub(super) fn cannot_load(path: &Path, program: &Result<Elf, Unreadable>) -> Opt
 }
 
 pub(super) fn uses_cuda(name: &OsStr) -> Option<String> {
-    Some(format!("{} is built for CUDA", resolve(name).filter(|path| is_built_for_cuda(path))?.display()))
+    let is_built_for_cuda = |path: &PathBuf| Elf::read(path).is_ok_and(|elf| elf.is_built_for_cuda());
+    Some(format!("{} is built for CUDA", resolve(name).filter(is_built_for_cuda)?.display()))
 }
 
 #[cfg(test)]
