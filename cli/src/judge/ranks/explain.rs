@@ -2,7 +2,7 @@
 //!
 //! Must not: find out by itself who waits for whom; `waits` has.
 
-use super::doing::{own_verdict, why_all_wait};
+use super::doing::why_all_wait;
 use super::odd_ranks::{
     behind_sentence, have, most_common, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
     RankGroup, Ranks,
@@ -10,7 +10,6 @@ use super::odd_ranks::{
 use super::waits::{blocked_behind_its_own, In, Job, Wait};
 use crate::judge::communications::{Called, Peer};
 use crate::judge::hangs::ranks_in_words;
-use crate::judge::process::Process;
 use lazyguard_core::api::ordinal;
 use lazyguard_core::report::arguments_in_words;
 use lazyguard_core::trace::Communication;
@@ -40,10 +39,7 @@ impl Job<'_> {
     }
 
     fn blocked(&self) -> Vec<BlockedRank> {
-        let blocked = |(rank, process): (&u64, &&Process)| {
-            Some(BlockedRank { rank: *rank, process: process.process, why: own_verdict(process)? })
-        };
-        self.ranks.iter().filter_map(blocked).collect()
+        self.ranks.iter().filter_map(|(rank, process)| BlockedRank::of(*rank, process)).collect()
     }
 
     fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {

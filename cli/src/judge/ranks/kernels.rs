@@ -3,7 +3,7 @@
 //!
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named.
 
-use super::doing::{culprit, own_verdict, why_all_wait, Asked};
+use super::doing::{culprit, why_all_wait, Asked};
 use super::odd_ranks::{
     behind_sentence, have, most_common, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks,
 };
@@ -40,8 +40,7 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
             Some(its) if its != kernel => different.push(odd(Some(its))),
             Some(_) => {
                 joined.push(rank);
-                let process_id = process.process;
-                blocked.extend(own_verdict(process).map(|why| BlockedRank { rank, process: process_id, why }));
+                blocked.extend(BlockedRank::of(rank, process));
             }
         }
     }

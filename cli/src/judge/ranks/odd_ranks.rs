@@ -2,7 +2,7 @@
 //!
 //! Must not: compare.
 
-use super::doing::{doing, Asked};
+use super::doing::{doing, own_verdict, Asked};
 use crate::judge::hangs::ranks_in_words;
 use crate::judge::process::Process;
 use lazyguard_core::api::{counted, ordinal};
@@ -37,6 +37,12 @@ pub struct BlockedRank {
     pub process: u32,
     /// The code and sentence of its verdict.
     pub why: String,
+}
+
+impl BlockedRank {
+    pub(crate) fn of(rank: u64, process: &Process) -> Option<Self> {
+        Some(Self { rank, process: process.process, why: own_verdict(process)? })
+    }
 }
 
 /// By what ranks are compared.
