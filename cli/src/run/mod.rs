@@ -46,7 +46,6 @@ use crate::forms::prometheus::writer;
 use crate::forms::timing;
 use crate::judge::{seen, FailedOn, Finished};
 use crate::machine::{library, nvml, unix_now, Beside, Exec};
-use crate::words::on_hang::KILL;
 use crate::words::{exit_code, output, Failure};
 use environment::{action_on_hang, host, make_root, names_profile, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
@@ -218,8 +217,7 @@ fn limits(options: &Options, settings: &Settings) -> Limits {
         // Within limits: hundreds of ranks may share the folder.
         look_every: Duration::from_nanos(settings.hang_after_nanos / 10)
             .clamp(Duration::from_millis(100), Duration::from_secs(2)),
-        acts: action.is_some(),
-        returns: action.filter(|action| *action != KILL),
+        action,
         gpu_dump_wait: Duration::from_nanos(settings.gpu_dump_wait_nanos),
         needs_all: action.is_some() || options.wanted.fail_on.is_anything(),
         // A summary of all processes needs the recordings of all of them.

@@ -14,7 +14,7 @@ use crate::folder::{proc_is_mounted, ProcessEnd, Stat};
 use crate::inspect::dump::{ask_all, Purpose};
 use crate::judge::{End, Unguarded};
 use crate::machine::system;
-use crate::words::on_hang::{FAIL, REVOKE};
+use crate::words::on_hang::{FAIL, KILL, REVOKE};
 use crate::words::{output, Failure};
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
 use std::path::{Path, PathBuf};
@@ -33,9 +33,8 @@ pub(super) struct Limits {
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
     pub look_every: Duration,
-    pub acts: bool,
-    /// The action by which the guard has the blocked calls of a hang return an error; then the command ends only what does not answer.
-    pub returns: Option<&'static str>,
+    /// The action at a hang. By all but [`KILL`] the guard has the blocked calls return an error, and the command ends only what does not answer.
+    pub action: Option<&'static str>,
     pub gpu_dump_wait: Duration,
     pub needs_all: bool,
     pub thin_out: bool,
@@ -159,7 +158,7 @@ impl Supervisor<'_> {
             return Some(LOOK_AT_THE_END_EVERY);
         }
         let left = self.limits.timeout.map(|timeout| timeout.saturating_sub(self.started.elapsed()));
-        let look = (self.limits.acts || self.limits.needs_all).then_some(self.limits.look_every);
+        let look = self.limits.needs_all.then_some(self.limits.look_every);
         let thin_out = self.thin_out_at.map(|at| at.saturating_duration_since(Instant::now()));
         let unguarded = self.unguarded.as_ref().map(unguarded::Watch::pause);
         left.into_iter().chain(look).chain(thin_out).chain(unguarded).chain(self.standard_error.pause()).min()
@@ -262,15 +261,15 @@ impl Supervisor<'_> {
         }
         if let Some(timeout) = is_over {
             self.begin_to_end(End::TimedOut, &format!("the {timeout:?} of --timeout are over"));
-        } else if let Some(folder) = self.limits.acts.then(|| self.hang.look(&self.places)).flatten() {
+        } else if let Some(folder) = self.limits.action.and_then(|_| self.hang.look(&self.places)) {
             let process = name_of(&folder);
-            match self.limits.returns {
-                Some(action) => self.calls_return(folder, &process, action),
-                None => self.begin_to_end(End::EndedOnHang, &format!("{process} hangs, and --on-hang is kill")),
+            match self.limits.action {
+                Some(action) if action != KILL => self.calls_return(folder, &process, action),
+                _ => self.begin_to_end(End::EndedOnHang, &format!("{process} hangs, and --on-hang is kill")),
             }
         } else if let Some(folder) = self.does_not_answer() {
             let (process, time) = (name_of(&folder), self.limits.kill_after);
-            match self.limits.returns {
+            match self.limits.action {
                 // It hangs anew, since the look above.
                 Some(action) if self.hang.is_due(&folder) => self.calls_return(folder, &process, action),
                 action => {
@@ -305,7 +304,7 @@ impl Supervisor<'_> {
             return None;
         }
         let alive = self.alive();
-        first_late(&mut self.failing, &alive, self.limits.returns == Some(REVOKE), self.limits.gpu_dump_wait)
+        first_late(&mut self.failing, &alive, self.limits.action == Some(REVOKE), self.limits.gpu_dump_wait)
     }
 
     fn look_for_the_unseen(&mut self, now: bool) {

@@ -62,9 +62,6 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
 
 pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result<(), Failure> {
     let asked = Arguments { cold_start, blocking, slower_than: None };
-    if !asked.wanted() {
-        return Ok(());
-    }
     let out = &mut Output::standard_error();
     let processes = read::processes(root)?;
     if processes.is_empty() {
