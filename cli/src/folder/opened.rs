@@ -4,7 +4,7 @@ use crate::folder::ends;
 use crate::folder::process::ask_as;
 use crate::machine::host_name;
 use crate::stacks::Symbolizer;
-use crate::words::{Failure, Progress};
+use crate::words::Failure;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
 use lazyguard_core::report::{HangReport, Newest};
@@ -203,21 +203,10 @@ impl Opened {
         })
     }
 
-    /// Goes through all records, with progress on standard error if that is a terminal.
+    /// Goes through all records.
     pub fn each_record(&self, mut each: impl FnMut(&Entry) -> Result<(), Failure>) -> Result<(), Failure> {
-        let mut progress = Progress::new();
         let mut records = self.recording.records();
-        let mut since = 0_u32;
-        while let Some(entry) = records.next() {
-            each(&entry)?;
-            since += 1;
-            if since == 1 << 16 {
-                since = 0;
-                let (done, all) = records.progress();
-                progress.show(done as u64, all as u64);
-            }
-        }
-        drop(progress);
+        records.by_ref().try_for_each(|entry| each(&entry))?;
         records.finish().map_err(|error| Failure::at(&self.path, error))
     }
 }

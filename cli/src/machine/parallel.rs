@@ -2,7 +2,6 @@
 //!
 //! Must not: give another result than one thread would.
 
-use crate::words::Progress;
 use std::io;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,19 +13,16 @@ use std::time::Duration;
 /// The most threads: each keeps tables of the files of code that it has looked into, which may be large.
 const MOST_THREADS: usize = 4;
 
-/// The results of `work` on each item, in the items' order; with progress on standard error if that is a terminal.
+/// The results of `work` on each item, in the items' order.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new((Progress::new(), 0_u64, Vec::new()));
+    let done = Mutex::new(Vec::new());
     let works = || loop {
         let number = next.fetch_add(1, Ordering::Relaxed);
         let Some(item) = items.get(number) else { return };
         let result = work(item);
         let Ok(mut done) = done.lock() else { return };
-        let (progress, count, results) = &mut *done;
-        results.push((number, result));
-        *count += 1;
-        progress.show(*count, items.len() as u64);
+        done.push((number, result));
     };
     let threads = available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS).min(items.len());
     std::thread::scope(|scope| {
@@ -36,7 +32,7 @@ pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
         }
         works();
     });
-    let (_, _, mut results) = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut results = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
 }

@@ -10,4 +10,4 @@ pub(crate) mod pages;
 
 pub(crate) use failure::{Failure, Outcome};
 pub(crate) use format::{first_of, size, utc, Format, Took};
-pub(crate) use output::{print, printed, said, say, write_line, Output, Progress};
+pub(crate) use output::{print, printed, said, say, write_line, Output};

@@ -11,7 +11,6 @@ use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
 pub(crate) struct Output<'a> {
     out: BufWriter<Box<dyn Write + 'a>>,
@@ -115,59 +114,37 @@ pub(crate) fn said(text: &str) -> String {
     one_line(&format!("{MARK}{text}")).into_owned()
 }
 
-/// A progress line on a terminal's standard error, of work that takes longer than a second and lies in no other.
+/// A progress line on a terminal's standard error.
 pub(crate) struct Progress {
-    shown: Option<u64>,
-    since: Instant,
+    is_shown: bool,
     silent: bool,
-    is_first: bool,
 }
-
-const SHOWN_AFTER: Duration = Duration::from_secs(1);
-
-static IN_PROGRESS: AtomicBool = AtomicBool::new(false);
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 impl Progress {
     pub fn new() -> Self {
-        let is_first = !IN_PROGRESS.swap(true, Ordering::Relaxed);
-        Self { shown: None, since: Instant::now(), silent: !is_first || !io::stderr().is_terminal(), is_first }
-    }
-
-    pub fn show(&mut self, done: u64, all: u64) {
-        let percent = done.saturating_mul(100).checked_div(all).unwrap_or(100).min(100);
-        if self.silent || self.shown == Some(percent) || self.since.elapsed() < SHOWN_AFTER {
-            return;
-        }
-        self.shown = Some(percent);
-        // A lost progress line is harmless.
-        let _ = write!(io::stderr(), "\rreading: {percent} %");
+        Self { is_shown: false, silent: !io::stderr().is_terminal() }
     }
 
     pub fn tell(&mut self, text: impl fmt::Display) {
         if !self.silent {
-            self.shown = Some(0);
+            self.is_shown = true;
+            // A lost progress line is harmless.
             let _ = write!(io::stderr(), "\r\x1b[K{text}");
         }
     }
 
     /// Clears the progress, before a line that stays.
     pub fn clear(&mut self) {
-        if self.shown.take().is_some() {
+        if std::mem::take(&mut self.is_shown) {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 impl Drop for Progress {
     fn drop(&mut self) {
-        if self.shown.is_some() {
-            let _ = write!(io::stderr(), "\r               \r");
-        }
-        if self.is_first {
-            IN_PROGRESS.store(false, Ordering::Relaxed);
-        }
+        self.clear();
     }
 }
 

@@ -341,7 +341,6 @@ fn while_it_is_read(reads: usize, change: fn(&mut Vec<u8>)) -> (Vec<u64>, u64) {
     living.countdown.set(reads);
     let mut records = recording.records();
     let found = records.by_ref().map(|entry| entry.record.entered).collect();
-    assert_eq!(records.progress(), (3, 3));
     (found, records.passed_over)
 }
 

@@ -30,7 +30,6 @@ pub struct Records<'a, S> {
     header: &'a Header,
     index: &'a Index,
     opened: usize,
-    done: usize,
     /// Segments that were taken meanwhile, or could not be read.
     pub passed_over: u64,
     error: Option<io::Error>,
@@ -93,18 +92,12 @@ impl<'a, S: Source> Records<'a, S> {
             header,
             index,
             opened: 0,
-            done: 0,
             passed_over: 0,
             error: None,
             open: BinaryHeap::new(),
             slots: Vec::new(),
             free: Vec::new(),
         }
-    }
-
-    /// Segments read to their end, and all of them.
-    pub fn progress(&self) -> (usize, usize) {
-        (self.done, self.index.segments.len())
     }
 
     /// The first error; its segment was passed over.
@@ -130,7 +123,6 @@ impl<'a, S: Source> Records<'a, S> {
                 unread => {
                     self.error = self.error.take().or(unread.err());
                     self.passed_over += 1;
-                    self.done += 1;
                     self.free.push(slot);
                 }
             }
@@ -179,7 +171,6 @@ impl<S: Source> Iterator for Records<'_, S> {
             } else {
                 PeekMut::pop(top);
                 self.free.push(slot);
-                self.done += 1;
             }
             if let Some(record) = Record::from_words(&words) {
                 return Some(Entry { thread_number, thread, lane, number, record });
