@@ -10,7 +10,7 @@ use crate::folder::{file_of, header_word, maps_of, recording_of, Status, RECORDI
 use crate::machine::{files, unix_now, Beside};
 use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
-use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport};
+use lazyguard_core::report::DumpReport;
 use lazyguard_core::trace::layout::{self, header, state};
 use rustix::process::getuid;
 use serde_json::Value;
@@ -85,26 +85,21 @@ struct Asked {
     way: Way,
 }
 
+/// The lowest two bits of a request's number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     Report,
     /// It is ended after its answer.
     End,
-    /// It ends the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
-    Fail,
     /// The process is ready: it reports later loads as hazards.
     Ready,
+    /// It ends the work of its contexts (`LAZYGUARD_ON_HANG=fail`).
+    Fail,
 }
 
-/// The least number of this kind that is not smaller.
+/// The least number with this purpose that is not smaller.
 fn number_of(purpose: Purpose, least: u64) -> u64 {
-    let is_of_the_kind = |number: &u64| match purpose {
-        Purpose::Report => !is_last(*number) && !marks_ready(*number),
-        Purpose::End => is_last(*number) && !fails(*number),
-        Purpose::Fail => fails(*number),
-        Purpose::Ready => marks_ready(*number),
-    };
-    (0..4).map(|more| least.saturating_add(more)).find(is_of_the_kind).unwrap_or(least)
+    least.saturating_add((purpose as u64).wrapping_sub(least) & 3)
 }
 
 enum Way {
@@ -278,4 +273,26 @@ fn writable(file: &File) -> io::Result<File> {
         file.set_permissions(fs::Permissions::from_mode(mode & !0o222))?;
     }
     opened
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lazyguard_core::report::{fails, is_last, marks_ready};
+
+    #[test]
+    fn the_number_of_a_request_has_its_purpose_and_is_the_least() {
+        for least in 40..44 {
+            for (purpose, expect) in [
+                (Purpose::Report, [false, false, false]),
+                (Purpose::End, [true, false, false]),
+                (Purpose::Ready, [false, false, true]),
+                (Purpose::Fail, [true, true, false]),
+            ] {
+                let number = number_of(purpose, least);
+                assert!((least..least + 4).contains(&number), "{purpose:?} {least}");
+                assert_eq!([is_last(number), fails(number), marks_ready(number)], expect, "{purpose:?} {least}");
+            }
+        }
+    }
 }
