@@ -27,12 +27,6 @@ pub(crate) enum System {
 }
 
 impl Annotations {
-    pub fn unless_asked_for(&mut self, other: Self) {
-        if *self == Self::Auto {
-            *self = other;
-        }
-    }
-
     pub fn system(self) -> Option<System> {
         match self {
             Self::Off => None,

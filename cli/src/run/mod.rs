@@ -270,9 +270,9 @@ fn without_a_second_process(options: &Options, not_started: NotStarted, variable
 impl Options {
     fn belong_to(&mut self, root: &Root) {
         self.wanted.keeps_folder = self.keep || root.is_asked_for();
-        if root.is_nested() {
+        if root.is_nested() && self.wanted.annotations == Annotations::Auto {
             // The outer run prints them.
-            self.wanted.annotations.unless_asked_for(Annotations::Off);
+            self.wanted.annotations = Annotations::Off;
         }
     }
 }
