@@ -130,7 +130,7 @@ impl Root {
             }
             (None, Some(around)) => {
                 let name = |again: &str| format!("run-{}{}", facts.process, again.replace('.', "-"));
-                let inside = |place: &Path| Self::new_in(place, mark, None, name);
+                let inside = |place: &Path| Self::new_in(place, mark, |_| Kind::Nested, name);
                 // A process of the outer run that has changed its user may have started this run.
                 inside(around).or_else(|error| for_other_users.map_or(Err(error), inside))
             }
@@ -162,28 +162,28 @@ impl Root {
     ) -> Result<Self, NotMade> {
         let folder = PathBuf::from(expand_folder(template, facts));
         let folder = std::path::absolute(&folder).map_err(|error| (folder, error))?;
-        let mut missing: Vec<_> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
-        missing.reverse();
         let started = DateTime::from_timestamp(facts.start_seconds as i64, 0).unwrap_or_default();
-        Self::new_in(&folder, mark, Some(missing), |again| match shared {
+        let name = |again: &str| match shared {
             // A rank that is there already is an earlier job's with the same name.
             Some((job, rank)) => format!("job-{job}{again}/rank{rank}"),
             None => format!("{}-{}{again}", started.format("%Y%m%d-%H%M%S"), facts.process),
-        })
+        };
+        Self::new_in(&folder, mark, Kind::AskedFor, name)
     }
 
-    /// A folder for this run alone. `name` gets what tells a further name from the first; `missing` are the folders above to make.
+    /// A folder for this run alone. `kind` gets the folders that are made for it; `name` what tells a further name from the first.
     fn new_in(
         folder: &Path,
         mark: &str,
-        missing: Option<Vec<PathBuf>>,
+        kind: fn(Vec<PathBuf>) -> Kind,
         name: impl Fn(&str) -> String,
     ) -> Result<Self, NotMade> {
         for again in 1..1000 {
             let again = if again == 1 { String::new() } else { format!(".{again}") };
             let own = folder.join(name(&again));
-            let mut made: Vec<_> = own.ancestors().take_while(|path| *path != folder).map(Path::to_owned).collect();
-            made.extend(missing.iter().flatten().rev().cloned());
+            let made = own.ancestors().take_while(|path| *path != folder);
+            let missing = folder.ancestors().take_while(|path| !path.exists());
+            let mut made: Vec<_> = made.chain(missing).map(Path::to_owned).collect();
             made.reverse();
             let made_now = fs::create_dir_all(own.parent().unwrap_or(folder))
                 .and_then(|()| fs::create_dir(&own))
@@ -191,8 +191,7 @@ impl Root {
             if made_now.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists && own.is_dir()) {
                 continue;
             }
-            let kind = if missing.is_some() { Kind::AskedFor(made.clone()) } else { Kind::Nested };
-            return made_now.and_then(|()| Self::at(&own, mark, kind)).map_err(|error| {
+            return made_now.and_then(|()| Self::at(&own, mark, kind(made.clone()))).map_err(|error| {
                 remove_empty(&made);
                 (own, error)
             });
