@@ -3,7 +3,7 @@
 use super::records::Printer;
 use crate::folder::Recorded;
 use crate::words::{utc, write_line, Format, Output, Took};
-use lazyguard_core::api::{counted, time_of_day};
+use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{ends_of, Status};
 use lazyguard_core::report::{HangReport, Outcome};
 use lazyguard_core::trace::layout::VERSION;
@@ -45,7 +45,7 @@ impl Recorded {
                 write_line!(
                     out,
                     "SUSPECTED {}: {what} {has} been {waits} for {for_as_long}{when}; {reported}. If it is stuck, this is why:",
-                    self.who()
+                    hang.who(self.snapshot.at)
                 )?;
                 out.lines(hang.lines(None).iter().skip(1))?;
             } else {
@@ -110,15 +110,6 @@ impl Recorded {
 
     fn printer<'a, 'o>(&'a self, out: &'a mut Output<'o>) -> Printer<'a, 'o> {
         Printer::new(&self.opened, Format::Text, out)
-    }
-
-    fn who(&self) -> String {
-        let facts = self.opened.recording.facts();
-        let rank = self.opened.recording.rank();
-        let rank = if rank.is_empty() { rank } else { format!("rank {rank} ") };
-        let host = if facts.host.is_empty() { String::new() } else { format!("{} ", facts.host) };
-        let at = time_of_day(facts.armed_unix_nanos.saturating_add(self.snapshot.at));
-        format!("{at} {host}{rank}pid {} ({})", facts.process, facts.program)
     }
 
     /// The state of the process; `known` is how it was cut off, where the guard knows it.

@@ -156,7 +156,7 @@ impl HangReport {
         self.verdicts.iter().any(|v| (v.code, culprit(v)) == (verdict.code, culprit(verdict)))
     }
 
-    pub(super) fn who(&self, at: Nanos) -> String {
+    pub fn who(&self, at: Nanos) -> String {
         let mut parts = Vec::new();
         if self.armed_unix_nanos != 0 {
             parts.push(time_of_day(self.armed_unix_nanos.saturating_add(at)));
