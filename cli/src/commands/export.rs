@@ -1,12 +1,12 @@
 //! `lazyguard export`: writes a recording in the format of another program.
 
-use crate::folder::{duration, hang_in, one_process, Opened};
+use crate::folder::{duration, hang_in, one_process, Opened, Recorded};
 use crate::forms::cuda::reproducer;
 use crate::forms::perfetto::judged::{of_recording, of_report, over};
 use crate::forms::perfetto::timeline::Timeline;
 use crate::machine::files;
 use crate::words::{write_line, Failure, Outcome, Output};
-use lazyguard_core::diagnose::{diagnose, SnapshotBuilder};
+use lazyguard_core::diagnose::SnapshotBuilder;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::{REPRODUCER, TIMELINE};
 use std::ffi::OsStr;
@@ -49,23 +49,16 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
     match arguments.to {
         Format::Perfetto => timeline(arguments, &opened, hang.as_ref()),
-        Format::Cuda => program(arguments, &opened, hang),
+        Format::Cuda => program(arguments, opened, hang.as_ref()),
     }
 }
 
-fn program(arguments: &Arguments, opened: &Opened, hang: Option<HangReport>) -> Outcome {
-    let (snapshot, verdicts) = match hang {
-        Some(hang) => (hang.snapshot, hang.verdicts),
-        None => {
-            let mut builder = SnapshotBuilder::new(&opened.recording);
-            opened.visit(|entry| builder.push(entry))?;
-            let snapshot = opened.standstill(&mut builder);
-            let verdicts = diagnose(&snapshot).verdicts;
-            (snapshot, verdicts)
-        }
-    };
-    let text = reproducer(opened, &snapshot, &verdicts)?;
-    write_out(arguments, opened, REPRODUCER, |out, failed| {
+fn program(arguments: &Arguments, opened: Opened, hang: Option<&HangReport>) -> Outcome {
+    let recorded = Recorded::read(opened)?;
+    let told = hang.map(|hang| (&hang.snapshot, &hang.verdicts));
+    let (snapshot, verdicts) = told.unwrap_or((&recorded.snapshot, &recorded.diagnosis.verdicts));
+    let text = reproducer(&recorded.opened, snapshot, verdicts)?;
+    write_out(arguments, &recorded.opened, REPRODUCER, |out, failed| {
         out.write_all(text.as_bytes()).map_err(failed)?;
         Ok(format!("{} lines; its second line says how to compile it", text.lines().count()))
     })
