@@ -131,7 +131,7 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
     found.problems.extend(run.folder.as_deref().and_then(stacks::problem_in));
     // A recording by itself, and a process by its number, are not found again by the folder.
     if whole || run.folder.is_none() {
-        drop(found.names.set(found.look_up(Some(run))));
+        drop(found.names.set(found.look_up(|| run.open().ok().flatten())));
     }
     (found, Whole { reported: kept, recorded })
 }

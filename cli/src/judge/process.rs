@@ -4,7 +4,7 @@ use super::collectives::Collectives;
 use super::communications::Communications;
 use super::stood::{asks_to_end, Course, Stood};
 use super::writers;
-use crate::folder::{gpu_core, ProcessEnd, Run};
+use crate::folder::{gpu_core, Opened, ProcessEnd, Run};
 use crate::machine::parallel;
 use crate::stacks;
 use crate::stacks::SourceLine;
@@ -63,12 +63,14 @@ pub(crate) struct Names {
 impl Process {
     /// The names in its hang. They are looked up when they are first asked for: of a hundred ranks with the same hang, one is printed.
     pub fn names(&self) -> &Names {
-        self.names.get_or_init(|| self.look_up(Run::find_quietly(&self.folder).ok().as_ref()))
+        self.names.get_or_init(|| self.look_up(|| self.opened()))
     }
 
-    pub fn run(&self) -> Option<Run> {
+    /// Its recording, opened again. One that cannot be opened now was reported before.
+    pub fn opened(&self) -> Option<Opened> {
         let recording = self.recording.as_deref()?;
-        Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder }).ok()
+        let run = Run::find_quietly(if self.folder.as_os_str().is_empty() { recording } else { &self.folder });
+        run.and_then(|run| run.open()).ok().flatten()
     }
 
     pub fn recorded(processes: &[Self]) -> Vec<&Self> {
@@ -88,14 +90,13 @@ impl Process {
         });
     }
 
-    pub fn look_up(&self, run: Option<&Run>) -> Names {
+    pub fn look_up(&self, opened: impl FnOnce() -> Option<Opened>) -> Names {
         let mut gpu = gpu_core::of_folder(&self.folder);
         let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names { gpu, ..Names::default() } };
         let dumped = stacks::of_folder(&self.folder, Some(report)).and_then(Result::ok);
         let stacks = dumped.unwrap_or_else(|| report.stacks.clone());
         let mut named = stacks::told_by(report, &stacks);
-        // A recording that cannot be opened now was reported before.
-        if let Some(opened) = run.and_then(|run| run.open().ok().flatten()) {
+        if let Some(opened) = opened() {
             opened.callers().name_in(&mut named);
             if let Some(Ok(core)) = &mut gpu {
                 writers::tell(core, &opened);

@@ -201,7 +201,7 @@ impl Thread {
 
 impl Collected {
     fn read(process: &Process, window: &Window, share: &Share) -> Result<Self, Failure> {
-        let Some(opened) = process.run().map(|run| run.must_open()).transpose()? else { return Ok(Self::default()) };
+        let Some(opened) = process.opened() else { return Ok(Self::default()) };
         let report = process.stood.as_ref().map(|stood| stood.report());
         let armed = opened.recording.facts().armed_unix_nanos;
         let mut threads: BTreeMap<u32, Thread> = BTreeMap::new();

@@ -25,7 +25,7 @@ pub(super) fn of(processes: &[Process]) -> Vec<Start> {
     let mut chosen = Process::recorded(processes);
     chosen.truncate(MOST_BARS);
     let read = parallel::each(&chosen, |process| {
-        let opened = process.run()?.must_open().ok()?;
+        let opened = process.opened()?;
         let name = match process.rank.as_str() {
             "" if processes.len() == 1 => process.program.clone(),
             "" => process.title(),

@@ -119,7 +119,7 @@ pub(crate) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
     };
     let mut named = HangReport { stacks: vec![main.clone()], ..answer.clone() };
     // Without the recording's names, the lines have files and offsets.
-    if let Some(opened) = process.run().and_then(|run| run.open().ok().flatten()) {
+    if let Some(opened) = process.opened() {
         opened.callers().name_in(&mut named);
     }
     named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
