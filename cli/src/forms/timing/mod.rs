@@ -49,11 +49,11 @@ pub(crate) fn report(what: &Path, arguments: &Arguments, format: Format) -> Outc
                 }
                 times.write_text(&mut out)?;
             }
-            (Err(Failure::Input(why)), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
+            (Err(why), Format::Text) if processes.len() > 1 => write_line!(out, "{why}")?,
             (Err(failure), _) => unreadable = Some(failure),
         }
     }
-    if !all.is_empty() && matches!(unreadable, None | Some(Failure::Input(_))) {
+    if !all.is_empty() {
         out.json(&Timings { schema: SCHEMA, processes: all })?;
     }
     out.flush()?;
@@ -76,8 +76,7 @@ pub(crate) fn after_run(root: &Path, cold_start: bool, blocking: bool) -> Result
                 times.write_text(out)?;
                 out.lines(&times.cut_short)?;
             }
-            Err(Failure::Input(why)) => write_line!(out, "{why}")?,
-            Err(failure) => return Err(failure),
+            Err(why) => write_line!(out, "{why}")?,
         }
     }
     Ok(())
