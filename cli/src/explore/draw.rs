@@ -44,17 +44,15 @@ impl Random {
 }
 
 pub(super) fn draw(run: u64, ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
-    let several = ranks.len() > 1;
     match run % 4 {
-        0 => ranks.iter().flat_map(|points| priorities(points, several, budget, random)).collect(),
-        2 if several => late(ranks, budget, random),
+        0 => ranks.iter().flat_map(|points| priorities(points, budget, random)).collect(),
+        2 if ranks.len() > 1 => late(ranks, budget, random),
         _ => turn(ranks, budget, random),
     }
 }
 
-pub(super) fn hold(points: &Points, several: bool, call: &Point, until: Option<&Point>, most: Nanos) -> Hold {
-    let rank = if several { points.rank.clone() } else { String::new() };
-    Hold { rank, call: call.call.clone(), until: until.map(|until| until.call.clone()), most }
+pub(super) fn hold(points: &Points, call: &Point, until: Option<&Point>, most: Nanos) -> Hold {
+    Hold { rank: points.rank.clone(), call: call.call.clone(), until: until.map(|until| until.call.clone()), most }
 }
 
 /// How much the order of a call matters: it waits, lets others wait, or is waited for.
@@ -96,23 +94,22 @@ fn pairs(points: &Points) -> Vec<(u64, (&Point, &Point))> {
 fn turn(ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let all: Vec<_> = ranks.iter().flat_map(pairs).collect();
     let Some(&(early, late)) = random.pick(&all) else { return Vec::new() };
-    let several = ranks.len() > 1;
     let makes_both = |points: &&Points| [early, late].iter().all(|one| points.find(&one.call).is_some());
     let able: Vec<_> = ranks.iter().filter(makes_both).collect();
     let chosen = random.below(able.len() as u64);
     let mut is_chosen = |n: usize| n as u64 == chosen || able.len() > 2 && random.below(4) == 0;
     let chosen: Vec<_> = able.iter().enumerate().filter(|(n, _)| is_chosen(*n)).collect();
-    chosen.into_iter().map(|(_, points)| hold(points, several, early, Some(late), budget)).collect()
+    chosen.into_iter().map(|(_, points)| hold(points, early, Some(late), budget)).collect()
 }
 
 /// Calls of a rank come late, whatever others do.
 fn late(ranks: &[Points], budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let of = &ranks[random.below(ranks.len() as u64) as usize];
     let weighted: Vec<_> = of.calls.iter().map(|point| (weight(&point.call), point)).collect();
-    random.pick(&weighted).map(|point| hold(of, true, point, None, budget)).into_iter().collect()
+    random.pick(&weighted).map(|point| hold(of, point, None, budget)).into_iter().collect()
 }
 
-fn priorities(points: &Points, several: bool, budget: Nanos, random: &mut Random) -> Vec<Hold> {
+fn priorities(points: &Points, budget: Nanos, random: &mut Random) -> Vec<Hold> {
     let threads = points.threads();
     let calls_of = |&thread: &u32| points.calls.iter().filter(move |point| point.thread == thread).collect();
     let calls: Vec<Vec<&Point>> = threads.iter().map(calls_of).collect();
@@ -131,7 +128,7 @@ fn priorities(points: &Points, several: bool, budget: Nanos, random: &mut Random
         let next = calls[thread][made[thread]];
         made[thread] += 1;
         if let Some(last) = last.filter(|last| last.thread != next.thread) {
-            holds.push(hold(points, several, next, Some(last), budget / 2));
+            holds.push(hold(points, next, Some(last), budget / 2));
         }
         last = Some(next);
         if changes.contains(&number) {
@@ -142,18 +139,18 @@ fn priorities(points: &Points, several: bool, budget: Nanos, random: &mut Random
 }
 
 /// The schedule in which a hazard's call meets what it met at `other_at`, and nothing that came behind that has come yet.
-pub(super) fn aim(points: &Points, several: bool, thread: u32, [at, other_at]: [Nanos; 2], budget: Nanos) -> Vec<Hold> {
+pub(super) fn aim(points: &Points, thread: u32, [at, other_at]: [Nanos; 2], budget: Nanos) -> Vec<Hold> {
     let before = |time: Nanos, point: &&Point| point.at <= time;
     let call = points.calls.iter().filter(|point| point.thread == thread).rfind(|point| before(at, point));
     let Some(call) = call else { return Vec::new() };
     let other = points.calls.iter().rfind(|point| other_at != 0 && before(other_at, point));
     let mut holds = Vec::new();
     if let Some(other) = other.filter(|other| other.thread != thread) {
-        holds.push(hold(points, several, call, Some(other), budget));
+        holds.push(hold(points, call, Some(other), budget));
     }
     for other_thread in points.threads().into_iter().filter(|other| *other != thread) {
         let next = points.calls.iter().find(|point| point.thread == other_thread && point.at > other_at.max(1));
-        holds.extend(next.map(|next| hold(points, several, next, Some(call), budget)));
+        holds.extend(next.map(|next| hold(points, next, Some(call), budget)));
     }
     holds
 }
@@ -177,7 +174,7 @@ mod tests {
             point(40, 1, "cuStreamWaitValue32"),
             point(50, 1, "cuStreamSynchronize"),
         ];
-        Points { rank: "0".to_owned(), calls, ..Points::default() }
+        Points { calls, ..Points::default() }
     }
 
     fn drawn(seed: u64) -> Vec<Vec<Hold>> {
@@ -212,11 +209,11 @@ mod tests {
 
     #[test]
     fn a_hazard_is_aimed_at_by_holding_what_came_behind_its_other_operation() {
-        let holds = aim(&points(), false, 2, [31, 0], 100);
+        let holds = aim(&points(), 2, [31, 0], 100);
         let said: Vec<_> =
             holds.iter().map(|hold| (hold.call.function(), hold.until.as_ref().unwrap().function())).collect();
         assert_eq!(said, [("cuModuleLoadData", "cuMemFree")]);
-        let holds = aim(&points(), false, 1, [51, 21], 100);
+        let holds = aim(&points(), 1, [51, 21], 100);
         let said: Vec<_> =
             holds.iter().map(|hold| (hold.call.function(), hold.until.as_ref().unwrap().function())).collect();
         assert_eq!(said, [("cuStreamSynchronize", "cuEventRecord"), ("cuMemFree", "cuStreamSynchronize")]);

@@ -59,7 +59,7 @@ pub(super) fn inversions(ranks: &[Points], budget: Nanos) -> Vec<Inversion> {
             let others = seen.iter().filter(|(_, other)| has_both(other, pair)).count();
             if let (Some(first), Some(second), 2..) = (first, second, others) {
                 let key = format!("order|-|{}|{}", pair[0].function, pair[1].function);
-                let hold = hold(points, true, first, Some(second), budget);
+                let hold = hold(points, first, Some(second), budget);
                 found.entry(key.clone()).or_insert(Inversion { key, hold });
             }
         }

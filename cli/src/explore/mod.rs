@@ -24,7 +24,7 @@ mod schedule;
 
 use crate::judge::explored::{Explored, HazardExplored};
 use crate::judge::seen::Hung;
-use crate::machine::system::unix_now;
+use crate::machine::{files, unix_now};
 use crate::run::{code_of, Caught, EXPLORED};
 use crate::words::output::{say, Progress};
 use crate::words::{exit_code, Failure, Outcome};
@@ -115,7 +115,7 @@ impl Explorer {
         let private = || std::env::temp_dir().join(format!("lazyguard-explore-{}", std::process::id()));
         let root = arguments.out.clone().unwrap_or_else(private);
         let made = DirBuilder::new().recursive(arguments.out.is_some()).mode(0o700).create(&root);
-        made.map_err(|error| Failure::Input(format!("{}: {error}", root.display())))?;
+        made.map_err(|error| Failure::at(&root, error))?;
         let root = root.canonicalize().unwrap_or(root);
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
         let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
@@ -220,9 +220,8 @@ impl Explorer {
                 continue;
             }
             self.hazards.insert(hazard.key.clone(), false);
-            let several = ran.ranks.len() > 1;
-            let of_rank = ran.ranks.iter().filter(|points| points.rank == hazard.rank || !several);
-            let aims = of_rank.map(|points| aim(points, several, hazard.thread, hazard.at, ran.nanos));
+            let of_rank = ran.ranks.iter().filter(|points| points.rank == hazard.rank || points.rank.is_empty());
+            let aims = of_rank.map(|points| aim(points, hazard.thread, hazard.at, ran.nanos));
             self.aims.extend(aims.filter(|holds| !holds.is_empty()));
         }
     }
@@ -270,8 +269,7 @@ impl Explorer {
 
     fn report(&mut self, found: &Found) -> Result<u8, Failure> {
         let (sentence, file) = (found.sentence(), self.runner.root.join("schedule"));
-        let written = std::fs::write(&file, format!("# {sentence}\n{}", found.schedule.text()));
-        written.map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        files::write(&file, &format!("# {sentence}\n{}", found.schedule.text()))?;
         let with_preloading = match self.arguments.preload.as_str() {
             "off" => Some(self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])?.hung),
             _ => None,
@@ -322,8 +320,7 @@ impl Explorer {
     fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
         self.runner.forget(name);
         let file = self.runner.root.join("explored.json");
-        let text = serde_json::to_string(explored).unwrap_or_default();
-        std::fs::write(&file, text).map_err(|error| Failure::Input(format!("{}: {error}", file.display())))?;
+        files::write(&file, &serde_json::to_string(explored).unwrap_or_default())?;
         let mut more = self.forms();
         more.extend([EXPLORED.into(), file.into()]);
         self.runner.run(name, schedule, &more)

@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 pub(super) struct Runner {
@@ -35,7 +35,7 @@ pub(super) struct Ran {
     pub hung: Option<Hung>,
     /// The functions of the blocked calls, and of the calls that they wait for.
     pub concerned: Vec<String>,
-    /// By rank; among several processes without one, the one with the most calls.
+    /// By rank, and without one where there is only one; among several processes without one, the one with the most calls.
     pub ranks: Vec<Points>,
     pub hazards: Vec<HazardSeen>,
 }
@@ -57,14 +57,12 @@ impl Runner {
     /// Makes a run; a failure if a signal ends it. `more` are further options of `lazyguard run`, which override the common ones.
     pub fn run(&self, name: &str, schedule: &Schedule, more: &[OsString]) -> Result<Ran, Failure> {
         let file = |extension: &str| self.root.join(format!("{name}.{extension}"));
-        let failed = |what: &Path, error: std::io::Error| Failure::Input(format!("{}: {error}", what.display()));
-        let write = |path: &Path, text: &str| fs::write(path, text).map_err(|error| failed(path, error));
-        let (hung, found) = (file("hung"), file("json"));
-        write(&hung, "[]")?;
-        write(&self.schedule(name), &schedule.text())?;
-        let output = File::create(file("output")).map_err(|error| failed(&file("output"), error))?;
-        let error = output.try_clone().map_err(|error| failed(&file("output"), error))?;
-        let own = std::env::current_exe().map_err(|error| failed(Path::new("this command"), error))?;
+        let (hung, found, output) = (file("hung"), file("json"), file("output"));
+        files::write(&hung, "[]")?;
+        files::write(&self.schedule(name), &schedule.text())?;
+        let both = File::create(&output).and_then(|output| Ok((output.try_clone()?, output)));
+        let (out, error) = both.map_err(|error| Failure::at(&output, error))?;
+        let own = std::env::current_exe().map_err(|error| Failure::at("this command", error))?;
         let folder = literal_folder(&self.root.join(name).display().to_string());
         let mut command = Command::new(own);
         command.args(["run", "--annotations", "off", "--keep", "--out", &folder]).arg(ATTEMPT).arg(&hung);
@@ -72,9 +70,9 @@ impl Runner {
         if !more.iter().any(|option| option == "--json") {
             command.arg("--json").arg(&found);
         }
-        command.arg("--").args(&self.program).stdin(Stdio::null()).stdout(output).stderr(error);
+        command.arg("--").args(&self.program).stdin(Stdio::null()).stdout(out).stderr(error);
         system::begins_with(&mut command, inherited_signals());
-        let child = command.spawn().map_err(|error| failed(Path::new("lazyguard run"), error))?;
+        let child = command.spawn().map_err(|error| Failure::at("lazyguard run", error))?;
         let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let child = child.ok_or_else(|| Failure::Input("lazyguard run has no number".to_owned()))?;
         let (status, interrupted) = wait_for(child, &self.caught)?;
@@ -85,7 +83,7 @@ impl Runner {
         }
         let code = status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OWN_FAILURE);
         if code == exit_code::OWN_FAILURE {
-            let said = files::read_text(file("output")).unwrap_or_default();
+            let said = files::read_text(output).unwrap_or_default();
             return Err(Failure::Input(said.lines().last().unwrap_or("a run failed").replace("lazyguard: ", "")));
         }
         let written = more.iter().position(|option| option == "--json").map(|at| PathBuf::from(&more[at + 1]));
@@ -127,6 +125,9 @@ fn read(found: &Value) -> Ran {
         concerned.extend(all(&hang["blocked"]).into_iter().chain(culprits).map(plain));
     }
     ranks.sort_by(|a, b| a.rank.cmp(&b.rank));
+    if let [only] = &mut ranks[..] {
+        only.rank.clear();
+    }
     let hazard = |hazard: &Value| HazardSeen {
         key: text(&hazard["key"]),
         thread: hazard["first"]["thread"].as_u64().and_then(|thread| u32::try_from(thread).ok()).unwrap_or(0),
