@@ -132,18 +132,12 @@ impl<'a> Calls<'a> {
     /// A call that is about no stream's order: it takes memory, copies it, fills it, or waits for a whole context.
     fn of_memory(&mut self, record: &Record, payload: Payload, stream: &str) -> Statement {
         let bytes = if let Payload::Memory { bytes, .. } = payload { bytes.max(1) } else { 1 };
-        let made = self.copies(record, bytes, stream).or_else(|| self.makes(record, bytes));
-        let made = made.or_else(|| self.waits_for_context(record, bytes));
-        made.ok_or_else(|| format!("there is no statement for {}", record.entry_point.symbol()))
-    }
-
-    fn copies(&mut self, record: &Record, bytes: u64, stream: &str) -> Option<String> {
         let base = record.entry_point.info().base();
         let is_asynchronous = base.ends_with("Async");
         // A call that returns at once though its stream is busy has pinned memory.
         let host = if is_asynchronous && record.returned != 0 { "pinned" } else { "pageable" };
         let on = if is_asynchronous { format!(", {stream}") } else { String::new() };
-        Some(match base.trim_end_matches("Async") {
+        Ok(match base.trim_end_matches("Async") {
             "cuMemcpy" | "cuMemcpyDtoD" => {
                 format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.device(bytes))
             }
@@ -159,26 +153,12 @@ impl<'a> Calls<'a> {
                 let each = name.trim_start_matches("cuMemsetD").parse().map_or(1, |bits: u64| bits / 8);
                 format!("{base}({}, 0, {}{on})", self.device(bytes), bytes / each)
             }
-            _ => return None,
-        })
-    }
-
-    fn makes(&mut self, record: &Record, bytes: u64) -> Option<String> {
-        let (of, arguments) = match record.entry_point.info().base() {
-            "cuMemAlloc" => ("CUdeviceptr", format!(", {bytes}")),
-            "cuMemAllocHost" => ("void*", format!(", {bytes}")),
-            "cuMemHostAlloc" => ("void*", format!(", {bytes}, 0")),
-            "cuEventCreate" => ("CUevent", ", CU_EVENT_DISABLE_TIMING".to_owned()),
-            "cuStreamCreate" => ("CUstream", ", CU_STREAM_NON_BLOCKING".to_owned()),
-            "cuStreamCreateWithPriority" => ("CUstream", ", CU_STREAM_NON_BLOCKING, 0".to_owned()),
-            _ => return None,
-        };
-        let made = self.objects.other("made", &format!("{of} {{}};"));
-        Some(format!("{}(&{made}{arguments})", record.entry_point.info().base()))
-    }
-
-    fn waits_for_context(&mut self, record: &Record, bytes: u64) -> Option<String> {
-        Some(match record.entry_point.info().base() {
+            "cuMemAlloc" => self.makes("CUdeviceptr", base, &format!("{bytes}")),
+            "cuMemAllocHost" => self.makes("void*", base, &format!("{bytes}")),
+            "cuMemHostAlloc" => self.makes("void*", base, &format!("{bytes}, 0")),
+            "cuEventCreate" => self.makes("CUevent", base, "CU_EVENT_DISABLE_TIMING"),
+            "cuStreamCreate" => self.makes("CUstream", base, "CU_STREAM_NON_BLOCKING"),
+            "cuStreamCreateWithPriority" => self.makes("CUstream", base, "CU_STREAM_NON_BLOCKING, 0"),
             "cuMemFree" => format!("cuMemFree({})", self.device(bytes)),
             "cuMemFreeHost" => format!("cuMemFreeHost({})", self.host("pinned", bytes)),
             "cuMemHostUnregister" => {
@@ -197,8 +177,13 @@ impl<'a> Calls<'a> {
             "cuCtxSetLimit" => "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 32768)".to_owned(),
             "cuCtxSetFlags" => "cuCtxSetFlags(CU_CTX_SYNC_MEMOPS)".to_owned(),
             "cuCtxDestroy" => format!("cuCtxDestroy({})", self.objects.context(u32::MAX)),
-            _ => return None,
+            _ => return Err(format!("there is no statement for {}", record.entry_point.symbol())),
         })
+    }
+
+    fn makes(&mut self, of: &str, call: &str, arguments: &str) -> String {
+        let made = self.objects.other("made", &format!("{of} {{}};"));
+        format!("{call}(&{made}, {arguments})")
     }
 
     fn device(&mut self, bytes: u64) -> String {
