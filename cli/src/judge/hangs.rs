@@ -104,10 +104,6 @@ impl HangSeen<'_> {
         self.verdict().map_or(Code::LG299, |verdict| verdict.code)
     }
 
-    pub fn title(&self) -> &str {
-        self.verdict().map_or(Code::LG299.title(), |verdict| &verdict.title)
-    }
-
     pub fn lines(&self) -> Vec<String> {
         self.as_called(self.named().lines(self.process.newest))
     }
@@ -127,7 +123,7 @@ impl HangSeen<'_> {
     }
 
     pub fn sentence(&self) -> &str {
-        self.verdict().map_or(self.title(), sentence)
+        self.verdict().map_or(Code::LG299.title(), sentence)
     }
 
     pub fn steps(&self) -> impl Iterator<Item = String> + '_ {
