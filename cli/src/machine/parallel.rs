@@ -4,9 +4,9 @@
 
 use std::io;
 use std::num::NonZero;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
-use std::sync::Mutex;
 use std::thread::{available_parallelism, Builder};
 use std::time::Duration;
 
@@ -16,23 +16,20 @@ const MOST_THREADS: usize = 4;
 /// The results of `work` on each item, in the items' order.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
-    let done = Mutex::new(Vec::new());
-    let works = || loop {
+    let one = || {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let Some(item) = items.get(number) else { return };
-        let result = work(item);
-        let Ok(mut done) = done.lock() else { return };
-        done.push((number, result));
+        Some((number, work(items.get(number)?)))
     };
+    let works = || std::iter::from_fn(one).collect::<Vec<_>>();
     let threads = available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS).min(items.len());
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // Without room for another thread, this one does the work.
-            let _ = Builder::new().spawn_scoped(scope, works);
-        }
-        works();
+    let mut results = std::thread::scope(|scope| {
+        // Without room for another thread, this one does the work.
+        let others: Vec<_> = (1..threads).filter_map(|_| Builder::new().spawn_scoped(scope, works).ok()).collect();
+        let own = works();
+        let of_others =
+            others.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        of_others.chain(own).collect::<Vec<_>>()
     });
-    let mut results = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     results.sort_by_key(|(number, _)| *number);
     results.into_iter().map(|(_, result)| result).collect()
 }
