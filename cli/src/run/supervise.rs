@@ -14,7 +14,7 @@ use crate::folder::{proc_is_mounted, ProcessEnd, Stat};
 use crate::inspect::dump::{ask_all, Purpose};
 use crate::judge::{End, Unguarded};
 use crate::machine::system;
-use crate::words::on_hang::{FAIL, KILL, REVOKE};
+use crate::words::on_hang::{KILL, REVOKE};
 use crate::words::{output, Failure};
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
 use std::path::{Path, PathBuf};
@@ -93,7 +93,6 @@ fn name_of(folder: &Path) -> String {
 struct Ending {
     why: End,
     kill_at: Instant,
-    killed: Option<Instant>,
 }
 
 struct Supervisor<'a> {
@@ -137,7 +136,7 @@ impl Supervisor<'_> {
                     self.end_if_it_is_time();
                 }
                 Some(ending) => {
-                    if self.go_on_ending(ending) {
+                    if self.go_on_ending(ending.kill_at) {
                         // So that no zombie is left either.
                         self.reap()?;
                         return Ok(self.finished(ending.why, false));
@@ -267,16 +266,14 @@ impl Supervisor<'_> {
                 Some(action) if action != KILL => self.calls_return(folder, &process, action),
                 _ => self.begin_to_end(End::EndedOnHang, &format!("{process} hangs, and --on-hang is kill")),
             }
-        } else if let Some(folder) = self.does_not_answer() {
+        } else if let (Some(action), Some(folder)) = (self.limits.action, self.does_not_answer()) {
             let (process, time) = (name_of(&folder), self.limits.kill_after);
-            match self.limits.action {
+            if self.hang.is_due(&folder) {
                 // It hangs anew, since the look above.
-                Some(action) if self.hang.is_due(&folder) => self.calls_return(folder, &process, action),
-                action => {
-                    let action = action.unwrap_or(FAIL);
-                    let why = format!("{process} has not answered --on-hang {action} in {time:?}");
-                    self.begin_to_end(End::EndedOnHang, &why);
-                }
+                self.calls_return(folder, &process, action);
+            } else {
+                let why = format!("{process} has not answered --on-hang {action} in {time:?}");
+                self.begin_to_end(End::EndedOnHang, &why);
             }
         }
     }
@@ -358,23 +355,19 @@ impl Supervisor<'_> {
         self.signal(Signal::TERM);
         // A stopped process does not handle SIGTERM until it is continued.
         self.signal(Signal::CONT);
-        self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after, killed: None });
+        self.ending = Some(Ending { why, kill_at: Instant::now() + self.limits.kill_after });
     }
 
-    fn go_on_ending(&mut self, ending: Ending) -> bool {
-        let left = if Instant::now() >= ending.kill_at {
-            // Processes that have been started meanwhile are found the next time.
-            let left = self.signal(Signal::KILL);
-            let killed = ending.killed.unwrap_or_else(Instant::now);
-            self.ending = Some(Ending { killed: Some(killed), ..ending });
-            if left && killed.elapsed() > GOES_WITHIN {
-                self.say("some of the program's processes do not go though they were killed, and are left behind");
-                return true;
-            }
-            left
-        } else {
-            !self.processes().is_empty()
-        };
-        !left
+    fn go_on_ending(&mut self, kill_at: Instant) -> bool {
+        if Instant::now() < kill_at {
+            return self.processes().is_empty();
+        }
+        // Processes that have been started meanwhile are found the next time.
+        let left = self.signal(Signal::KILL);
+        let stay = left && kill_at.elapsed() > GOES_WITHIN;
+        if stay {
+            self.say("some of the program's processes do not go though they were killed, and are left behind");
+        }
+        !left || stay
     }
 }
