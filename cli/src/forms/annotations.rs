@@ -60,22 +60,22 @@ fn detected(is_set: impl Fn(&str) -> bool) -> Option<System> {
     SYSTEMS.iter().find(|(.., variable)| is_set(variable)).map(|(system, ..)| *system)
 }
 
-struct Shown<'a> {
+struct Shown {
     code: &'static str,
     title: String,
     text: String,
     key: String,
     place: Option<Place>,
     fails: bool,
-    seen: &'a Seen<'a>,
 }
 
 pub(crate) fn lines(seen: &Seen<'_>, annotations: Annotations) -> Vec<String> {
     let Some(system) = annotations.system() else { return Vec::new() };
-    shown(seen).iter().filter_map(|shown| shown.line(system)).collect()
+    let program = text::program(seen);
+    shown(seen).iter().filter_map(|shown| shown.line(system, &program)).collect()
 }
 
-fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
+fn shown(seen: &Seen<'_>) -> Vec<Shown> {
     let hangs = hangs(&seen.processes).into_iter().map(|hang| Shown {
         code: hang.code().name(),
         title: one_line(&format!("{}: {} hangs", hang.code(), hang.process.title())).into_owned(),
@@ -83,7 +83,6 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
         key: hang.key(),
         place: hang.line().map(|line| Place::of(&line, &seen.here)),
         fails: true,
-        seen,
     });
     let hazards = seen.judged.hazards.iter().filter(|finding| finding.fails || !finding.hazard.prevented);
     let hazards = hazards.filter(|finding| finding.status == Status::New).map(|finding| Shown {
@@ -97,7 +96,6 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
         key: finding.key.clone(),
         place: finding.line.as_ref().map(|line| Place::of(line, &seen.here)),
         fails: finding.fails,
-        seen,
     });
     let unguarded = seen.unguarded().map(|sentence| Shown {
         code: "unguarded",
@@ -106,7 +104,6 @@ fn shown<'a>(seen: &'a Seen<'a>) -> Vec<Shown<'a>> {
         key: "unguarded".to_owned(),
         place: None,
         fails: seen.failed == Some(FailedOn::Unguarded),
-        seen,
     });
     hangs.chain(hazards).chain(unguarded).collect()
 }
@@ -115,8 +112,8 @@ fn text_of(lines: impl IntoIterator<Item = String>) -> String {
     Block::of(lines).as_str().trim_end_matches('\n').to_owned()
 }
 
-impl Shown<'_> {
-    fn line(&self, system: System) -> Option<String> {
+impl Shown {
+    fn line(&self, system: System, program: &str) -> Option<String> {
         let level = if self.fails { "error" } else { "warning" };
         let place = self.place.as_ref().filter(|place| place.is_inside);
         let place = place.map(|place| (one_line(&place.path), place.line));
@@ -135,18 +132,18 @@ impl Shown<'_> {
                 let (place, text) = (place.unwrap_or_default(), azure_data(&format!("{}\n{}", self.title, self.text)));
                 Some(format!("##vso[task.logissue type={level};{place}code={};]{text}", self.code))
             }
-            System::Teamcity => Some(self.teamcity()),
+            System::Teamcity => Some(self.teamcity(program)),
         }
     }
 
     /// `##teamcity[buildProblem ...]` for what fails the run, since it fails the build, and a warning for the rest.
-    fn teamcity(&self) -> String {
+    fn teamcity(&self, program: &str) -> String {
         let place = self.place.as_ref().map(|place| format!("{}:{}: ", one_line(&place.path), place.line));
         let place = place.unwrap_or_default();
         let text = teamcity(&format!("{place}{}\n{}", self.title, self.text), MOST_TEAMCITY);
         if self.fails {
             // An identity is at most 60 letters long, and the same from build to build.
-            let identity = format!("lazyguard_{}_{:016x}", self.code, digest(&text::program(self.seen), &self.key));
+            let identity = format!("lazyguard_{}_{:016x}", self.code, digest(program, &self.key));
             format!("##teamcity[buildProblem description='{text}' identity='{identity}']")
         } else {
             format!("##teamcity[message text='{text}' status='WARNING']")

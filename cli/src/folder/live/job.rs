@@ -22,7 +22,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Of nothing named, it has the guarded processes of this machine, as they come and go.
+    /// Without anything named, it has the guarded processes of this machine, as they come and go.
     pub fn new(what: Vec<PathBuf>) -> Self {
         Self { what, followed: BTreeMap::new(), problems: Vec::new() }
     }
