@@ -64,7 +64,7 @@ pub(crate) fn log(arguments: &Arguments) -> Outcome {
     let (mut seen, mut matched) = (0_u64, 0_u64);
     opened.each_in_order(|entry| {
         seen += 1;
-        if !filter.lets_pass(entry, &mut printer.names) {
+        if !filter.lets_pass(entry, &mut printer.lines.names) {
             return Ok(());
         }
         matched += 1;

@@ -7,16 +7,14 @@
 
 use super::kinds::What;
 use crate::folder::Opened;
+use crate::forms::records::Lines;
 use crate::judge::Process;
 use crate::machine::parallel;
-use crate::words::names::Names;
 use crate::words::{Failure, Took};
-use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{BlockedCall, BusyStream};
-use lazyguard_core::hazard::HazardEvent;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::trace::read::Entry;
-use lazyguard_core::trace::{Kind, Payload};
+use lazyguard_core::trace::Kind;
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
@@ -256,7 +254,7 @@ impl Collected {
         let for_streams = streams.len().min(share.lanes / 3);
         let for_threads = share.lanes - for_streams;
         let mut all = Self { lanes: Vec::new(), not_shown: [order.len().saturating_sub(for_threads), 0, 0] };
-        let mut names = Names::new(opened.recording.strings());
+        let mut lines = Lines::new(opened);
         for (number, mut thread) in order.into_iter().take(for_threads) {
             thread.thin(share.slices);
             let known = opened.recording.threads().iter().find(|known| known.number == number);
@@ -265,7 +263,7 @@ impl Collected {
             all.not_shown[1] += thread.left_out;
             let bundled = thread.slices.iter().filter(|slice| slice.count > 1);
             all.not_shown[2] += bundled.map(|slice| slice.count).sum::<usize>();
-            all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut names)).collect() });
+            all.lanes.push(Lane { name, slices: thread.slices.iter().map(|slice| slice.finish(&mut lines)).collect() });
         }
         all.lanes.extend(streams.iter().take(for_streams).map(|busy| Lane::of_stream(busy, armed, &before)));
         all
@@ -294,39 +292,18 @@ fn short(name: &str) -> String {
 }
 
 impl Growing {
-    fn finish(&self, names: &mut Names<'_>) -> Slice {
-        let record = &self.entry.record;
-        let symbol = record.entry_point.symbol();
-        let function = names.function_of(record).map(short);
-        let of = function.as_deref().map(|function| format!(" of {function}")).unwrap_or_default();
-        let on = if record.stream == 0 { String::new() } else { format!(" on stream {}", record.stream) };
-        let loads = match record.kind {
-            Kind::ColdFunction => ", which loads the function",
-            Kind::ColdModule => ", which loads its module",
-            _ => "",
-        };
-        let result = || format!(", which returned {}", record.result);
-        let failed = (record.result != 0 && record.kind == Kind::Call).then(result).unwrap_or_default();
-        let call = match (record.kind, record.payload()) {
-            (Kind::Preload, Payload::Preload(preload)) => {
-                format!("the guard preloads {} at a call of {symbol}", counted(preload.loaded, "kernel"))
-            }
-            (Kind::Hazard, _) => match HazardEvent::of(record, self.entry.thread) {
-                Some(event) => format!("hazard {}: {} at {symbol}{of}", event.code, event.code.title()),
-                None => format!("hazard at {symbol}{of}"),
-            },
-            (_, Payload::Queries { count, .. }) => format!("{symbol}{on}, {}", counted(count, "time")),
-            _ => format!("{symbol}{of}{on}{loads}{failed}"),
-        };
+    fn finish(&self, lines: &mut Lines<'_>) -> Slice {
+        let kind = self.entry.record.kind;
+        let line = lines.of(&self.entry);
+        let call = short(&line.in_words(kind));
         let text = match self.count {
             1 => call,
             count => format!("{count} calls; the longest, {}: {call}", Took(self.took)),
         };
-        let label = match (self.count, record.kind, function) {
-            (1, Kind::Hazard, _) => "!".to_owned(),
-            (1, _, Some(function)) => function,
-            (1, _, None) => symbol.to_owned(),
-            (count, ..) => format!("{count} calls"),
+        let label = match (self.count, kind) {
+            (1, Kind::Hazard) => "!".to_owned(),
+            (1, _) => short(line.function.unwrap_or(line.call)),
+            (count, _) => format!("{count} calls"),
         };
         Slice { what: self.what, start: self.start, end: self.end, label, text }
     }
