@@ -6,6 +6,7 @@
 //! Must not: keep more than a bounded number of operations.
 
 use super::writer::{Event, Facts, Trace, Track, Value};
+use crate::forms::record_line::Line;
 use crate::words::names::Names;
 use lazyguard_core::api::{Class, StreamKind, ValueWait, ValueWrite};
 use lazyguard_core::replay::{Proven, Recorded, Remembered, Scope};
@@ -30,8 +31,7 @@ struct Origin {
 
 struct Operation {
     serial: u64,
-    thread: u32,
-    record: Record,
+    entry: Entry,
     arrows: Vec<u64>,
 }
 
@@ -106,7 +106,7 @@ impl<'a> Operations<'a> {
 
     /// Ends an arrow at the operation that was submitted at `at`. Returns whether that operation is still open.
     pub fn point_at(&mut self, stream: u32, at: Nanos, arrow: u64) -> bool {
-        let found = self.open(stream).find(|operation| operation.record.entered == at);
+        let found = self.open(stream).find(|operation| operation.entry.record.entered == at);
         found.map(|operation| operation.arrows.push(arrow)).is_some()
     }
 
@@ -165,7 +165,7 @@ impl<'a> Operations<'a> {
         } else if class == Class::StreamWaitEvent {
             arrows.extend(self.arrow_from_event(recorded));
         }
-        self.place(Operation { serial, thread: entry.thread, record: *record, arrows })
+        self.place(Operation { serial, entry: *entry, arrows })
     }
 
     pub fn arrow_from_event(&mut self, recorded: Option<Recorded>) -> Option<u64> {
@@ -207,7 +207,7 @@ impl<'a> Operations<'a> {
     pub fn arrows_to(&mut self, scope: Scope, entered: Nanos) -> Vec<u64> {
         let mut arrows = Vec::new();
         for stream in self.covered(scope) {
-            let open = self.open(stream).filter(|o| o.record.entered <= entered).map(|o| o.serial);
+            let open = self.open(stream).filter(|o| o.entry.record.entered <= entered).map(|o| o.serial);
             let open: BTreeSet<_> = open.collect();
             let ends = BTreeSet::from_iter(open.first().into_iter().chain(open.last()));
             arrows.extend(ends.into_iter().map(|&serial| self.arrow_from(Origin { stream, serial, arrow: 0 })));
@@ -216,7 +216,7 @@ impl<'a> Operations<'a> {
     }
 
     fn place(&mut self, operation: Operation) -> io::Result<()> {
-        let (number, at) = (operation.record.stream, operation.record.entered);
+        let (number, at) = (operation.entry.record.stream, operation.entry.record.entered);
         let Some(mut stream) = self.streams.remove(&number) else { return Ok(()) };
         self.busy.insert(number);
         let free = stream.rows.iter().take(ROWS).position(|row| row.open.is_none() && row.free_from <= at);
@@ -228,7 +228,7 @@ impl<'a> Operations<'a> {
         let row = &mut stream.rows[index];
         if let Some(before) = row.open.replace(operation) {
             // In the last row, an operation ends when the next begins.
-            let end = at.max(before.record.entered).max(row.free_from);
+            let end = at.max(before.entry.record.entered).max(row.free_from);
             self.write(row, &before, Some(end), true)?;
             row.free_from = end;
         }
@@ -240,9 +240,9 @@ impl<'a> Operations<'a> {
         for number in self.covered(proven.scope) {
             let Some(mut stream) = self.streams.remove(&number) else { continue };
             for row in &mut stream.rows {
-                let ended = row.open.take_if(|operation| operation.record.entered <= proven.until);
+                let ended = row.open.take_if(|operation| operation.entry.record.entered <= proven.until);
                 let Some(operation) = ended else { continue };
-                let end = row.free_from.max(proven.at).max(operation.record.entered);
+                let end = row.free_from.max(proven.at).max(operation.entry.record.entered);
                 self.write(row, &operation, Some(end), false)?;
                 row.free_from = end;
             }
@@ -256,38 +256,23 @@ impl<'a> Operations<'a> {
 
     /// Writes an operation that lies in this row. Its slice ends where a call shows that it has ended, or where it gives way to the next.
     fn write(&mut self, row: &Row, operation: &Operation, end: Option<Nanos>, gives_way: bool) -> io::Result<()> {
-        let record = &operation.record;
-        let class = record.entry_point.class();
+        let record = &operation.entry.record;
         let at = record.entered.max(row.free_from);
-        let size;
+        let line = Line::of(&operation.entry);
+        let grid = line.grid.map(|[x, y, z]| format!("{x}x{y}x{z}"));
+        let block = line.block.map(|[x, y, z]| format!("{x}x{y}x{z}"));
         let mut facts = Facts::default();
-        match record.payload() {
-            Payload::Launch(launch) => {
-                let ([x, y, z], [bx, by, bz]) = (launch.grid, launch.block);
-                let shared = launch.shared_bytes.unwrap_or(0);
-                facts.add("shared bytes", Value::Unsigned(shared), shared != 0);
-                size = (format!("{x}x{y}x{z}"), format!("{bx}x{by}x{bz}"));
-                facts.add("grid", Value::Text(&size.0), true);
-                facts.add("block", Value::Text(&size.1), true);
-            }
-            Payload::Wait(wait) => {
-                facts.add("address", Value::Pointer(wait.address), true);
-                facts.add("value", Value::Unsigned(wait.value), true);
-                facts.add("waits until it is", Value::Text(wait.condition().name()), true);
-            }
-            Payload::Write(write) => {
-                facts.add("address", Value::Pointer(write.address), true);
-                facts.add("value", Value::Unsigned(write.value), true);
-            }
-            Payload::Memory { bytes, .. } if matches!(class, Class::CopyAsync | Class::AllocateAsync) => {
-                facts.add("bytes", Value::Unsigned(bytes), bytes != 0);
-            }
-            _ => {}
-        }
-        facts.add("submitted by thread", Value::Unsigned(u64::from(operation.thread)), true);
+        facts.some("shared bytes", line.shared_bytes.filter(|&bytes| bytes != 0).map(Value::Unsigned));
+        facts.some("grid", grid.as_deref().map(Value::Text));
+        facts.some("block", block.as_deref().map(Value::Text));
+        facts.some("address", line.address.map(Value::Pointer));
+        facts.some("value", line.value.map(Value::Unsigned));
+        facts.some("waits until it is", line.condition.map(Value::Text));
+        facts.some("bytes", line.bytes.map(Value::Unsigned));
+        facts.add("submitted by thread", Value::Unsigned(line.thread.into()), true);
         facts.add("gives way to the next", Value::Bool(true), gives_way);
         facts.add("not known to have ended", Value::Bool(true), end.is_none());
-        let category = event_of_record(Kind::Call, class);
+        let category = event_of_record(Kind::Call, record.entry_point.class());
         let name = self.names.function_of(record).unwrap_or(record.entry_point.info().base());
         self.trace.slice(&Event { track: row.track, at, name, category, flows: &operation.arrows, facts: &facts }, end)
     }
@@ -299,7 +284,7 @@ impl<'a> Operations<'a> {
             let until = self.complete_until(&stream, number);
             for row in &mut stream.rows {
                 if let Some(operation) = row.open.take() {
-                    self.write(row, &operation, (operation.record.entered <= until).then_some(until), false)?;
+                    self.write(row, &operation, (operation.entry.record.entered <= until).then_some(until), false)?;
                 }
             }
         }

@@ -5,14 +5,14 @@
 use super::judged::Shown;
 use super::operations::Operations;
 use super::writer::{Event, Facts, Trace, Track, Value};
+use crate::forms::record_line::Line;
 use crate::stacks::Symbolizer;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::replay::{proves, Replay};
 use lazyguard_core::report::event_of_record;
-use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::read::{Entry, Recording, Source, ThreadSeen};
-use lazyguard_core::trace::{Kind, Payload};
+use lazyguard_core::trace::Kind;
 use lazyguard_core::Nanos;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, Write};
@@ -156,26 +156,22 @@ impl<'a> Timeline<'a> {
 
     fn call(&mut self, entry: &Entry, arrows: &[u64]) -> io::Result<()> {
         let track = self.thread(entry)?;
-        let record = &entry.record;
-        let category = event_of_record(record.kind, record.entry_point.class());
+        let (record, line) = (&entry.record, Line::of(entry));
         let mut facts = Facts::default();
-        facts.add("stream", Value::Unsigned(u64::from(record.stream)), record.stream != 0);
+        facts.some("stream", line.stream.map(|stream| Value::Unsigned(stream.into())));
         facts.some("function", self.operations.names.function_of(record).map(Value::Text));
-        facts.add("loads", Value::Text("function"), record.kind == Kind::ColdFunction);
-        facts.add("loads", Value::Text("module"), record.kind == Kind::ColdModule);
-        if let Payload::Queries { count, .. } = record.payload() {
-            facts.add("queries", Value::Unsigned(count), true);
-        }
-        facts.add("result", Value::Signed(i64::from(record.result)), record.result != 0);
-        facts.add("captured", Value::Bool(true), record.flags & flag::CAPTURED != 0);
-        facts.add("left without returning", Value::Bool(true), record.flags & flag::LEFT != 0);
+        facts.some("loads", line.cold.map(Value::Text));
+        facts.some("queries", line.count.map(Value::Unsigned));
+        facts.some("result", line.result.filter(|&result| result != 0).map(|result| Value::Signed(result.into())));
+        facts.add("captured", Value::Bool(true), line.captured);
+        facts.add("left without returning", Value::Bool(true), line.left);
         match self.callers.name(record.caller) {
             Some(name) => facts.add("called from", Value::Text(name), true),
             None => facts.add("called from", Value::Pointer(record.caller), record.caller != 0),
         }
-        facts.add("in progress", Value::Bool(true), record.returned == 0);
-        let name = record.entry_point.symbol();
-        let event = Event { track, at: record.entered, name, category, flows: arrows, facts: &facts };
+        facts.add("in progress", Value::Bool(true), line.in_progress);
+        let event =
+            Event { track, at: line.at_ns, name: line.call, category: line.event, flows: arrows, facts: &facts };
         self.operations.trace.slice(&event, Some(record.returned).filter(|&returned| returned != 0))
     }
 
@@ -205,16 +201,14 @@ impl<'a> Timeline<'a> {
         let (name, key) = (format!("guard in thread {}", entry.thread), format!("guard {number}"));
         let track = known.unwrap_or_else(|| self.operations.track_below(&name, &key))?;
         self.guards.insert(number, track);
-        let record = &entry.record;
+        let line = Line::of(entry);
         let mut facts = Facts::default();
-        if let Payload::Preload(preload) = record.payload() {
-            let counts = [("loaded", preload.loaded), ("refused", preload.refused), ("left out", preload.left_out)];
-            counts.into_iter().for_each(|(name, count)| facts.add(name, Value::Unsigned(count), true));
-        }
-        facts.add("in call", Value::Text(record.entry_point.symbol()), true);
-        let category = event_of_record(record.kind, record.entry_point.class());
-        let event = Event { track, at: record.entered, name: "preload", category, flows: &[], facts: &facts };
-        self.operations.trace.slice(&event, Some(record.returned))
+        facts.some("loaded", line.loaded.map(Value::Unsigned));
+        facts.some("refused", line.refused.map(Value::Unsigned));
+        facts.some("left out", line.left_out.map(Value::Unsigned));
+        facts.add("in call", Value::Text(line.call), true);
+        let event = Event { track, at: line.at_ns, name: "preload", category: line.event, flows: &[], facts: &facts };
+        self.operations.trace.slice(&event, Some(entry.record.returned))
     }
 }
 
