@@ -5,8 +5,8 @@
 //!
 //! Must not: go on for ever, or call anything certain behind an instruction whose target is not in the code.
 
-use super::sass::{decode, Instruction, BYTES};
-use super::sync::{SharedAddress, Sync, Word, KNOWN_MAJOR, RZ, URZ};
+use super::sass::{self, Word};
+use super::sync::{SharedAddress, Sync, KNOWN_MAJOR, RZ, URZ};
 use crate::map::HashMap;
 use std::collections::BTreeSet;
 
@@ -74,10 +74,7 @@ impl Flow {
     }
 
     fn target(&self, at: usize) -> Option<usize> {
-        let Instruction::Branch(distance) = decode(self.words[at].0.to_le_bytes(), KNOWN_MAJOR) else { return None };
-        let next = i64::try_from(at).ok()?.checked_add(1)?;
-        let target = usize::try_from(next.checked_add(distance / BYTES as i64)?).ok()?;
-        (target < self.words.len()).then_some(target)
+        sass::target(self.words[at], at, KNOWN_MAJOR).filter(|target| *target < self.words.len())
     }
 
     /// Whether the next instruction is never the one behind it.

@@ -6,8 +6,7 @@
 
 use super::lines::{self, Lines};
 use super::names::text;
-use super::sass::{self, Instruction};
-use super::sync::Word;
+use super::sass::{Word, BYTES};
 use object::elf::{FileHeader64, STT_FUNC};
 use object::read::elf::{FileHeader as _, SectionHeader as _, Sym as _};
 use object::LittleEndian;
@@ -17,9 +16,8 @@ type Header = FileHeader64<LittleEndian>;
 const ENDIAN: LittleEndian = LittleEndian;
 
 const MOST_FUNCTIONS: usize = 1 << 20;
-/// How many instructions are looked at for a barrier at which a warp waits.
-const MOST_BEHIND_A_BARRIER: usize = 256;
-const MOST_OF_A_LOOP: usize = 1 << 14;
+/// The most functions that begin between an address and the function in which it lies.
+const MOST_BEFORE: usize = 1 << 14;
 
 pub(super) struct Image<'a> {
     functions: Vec<Function<'a>>,
@@ -32,8 +30,7 @@ pub(super) struct Function<'a> {
     pub symbol: &'a [u8],
     pub address: u64,
     bytes: u64,
-    /// The section's code from the function on.
-    code: &'a [u8],
+    code: &'a [[u8; BYTES as usize]],
 }
 
 impl<'a> Image<'a> {
@@ -61,8 +58,9 @@ impl<'a> Image<'a> {
                 let offset = value.checked_sub(start).filter(|offset| *offset < length).unwrap_or(value);
                 let code = section.data(ENDIAN, data).ok()?.get(usize::try_from(offset).ok()?..)?;
                 let symbol_name = symbols.symbol_name(ENDIAN, symbol).ok()?;
-                let address = start.checked_add(offset)?;
-                Some(Function { symbol: symbol_name, address, bytes: symbol.st_size(ENDIAN), code })
+                let (address, bytes) = (start.checked_add(offset)?, symbol.st_size(ENDIAN));
+                let own = usize::try_from(bytes).ok().and_then(|bytes| code.get(..bytes)).unwrap_or(code);
+                Some(Function { symbol: symbol_name, address, bytes, code: own.as_chunks().0 })
             });
             image.functions = functions.take(MOST_FUNCTIONS).collect();
         }
@@ -74,7 +72,7 @@ impl<'a> Image<'a> {
     /// a kernel, and within the bytes of the kernel's symbol.
     pub fn function(&self, address: u64) -> Option<&Function<'a>> {
         let before = self.functions.partition_point(|function| function.address <= address);
-        let mut candidates = self.functions.get(..before)?.iter().rev().take(MOST_OF_A_LOOP);
+        let mut candidates = self.functions.get(..before)?.iter().rev().take(MOST_BEFORE);
         candidates.find(|function| address - function.address < function.bytes)
     }
 
@@ -84,40 +82,21 @@ impl<'a> Image<'a> {
 }
 
 impl Function<'_> {
-    fn bytes_at(&self, address: u64) -> Option<[u8; 16]> {
-        self.code.get(usize::try_from(address.checked_sub(self.address)?).ok()?..)?.get(..16)?.try_into().ok()
-    }
-
     pub fn words(&self) -> impl Iterator<Item = Word> + '_ {
-        let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
-        code.chunks_exact(sass::BYTES as usize)
-            .filter_map(|bytes| Some(Word(u128::from_le_bytes(bytes.try_into().ok()?))))
+        (0..).map_while(|number| self.word(number))
     }
 
-    pub fn instruction(&self, address: u64, major: u32) -> Instruction {
-        self.bytes_at(address).map_or(Instruction::Other, |bytes| sass::decode(bytes, major))
+    /// The number of the instruction at an address.
+    pub fn number_at(&self, address: u64) -> Option<usize> {
+        usize::try_from(address.checked_sub(self.address)? / BYTES).ok()
     }
 
-    /// The address of the barrier at which a warp with this next instruction may wait: this instruction, or an earlier one. A warp would have stood at no
-    /// instruction in between.
-    pub fn barrier_before(&self, address: u64, major: u32) -> Option<u64> {
-        let mut before = address;
-        for _ in 0..MOST_BEHIND_A_BARRIER {
-            before = before.checked_sub(sass::BYTES)?;
-            let bytes = self.bytes_at(before)?;
-            match sass::decode(bytes, major) {
-                Instruction::Barrier { .. } => return Some(before),
-                _ if sass::is_held(bytes) => break,
-                _ => {}
-            }
-        }
-        // A barrier that does not defer holds its warp itself.
-        (self.instruction(address, major) == Instruction::Barrier { defers: false }).then_some(address)
+    pub fn address_of(&self, number: usize) -> u64 {
+        self.address.saturating_add((number as u64).saturating_mul(BYTES))
     }
 
-    pub fn loop_start(&self, address: u64, major: u32) -> Option<u64> {
-        let code = usize::try_from(self.bytes).ok().and_then(|bytes| self.code.get(..bytes)).unwrap_or(self.code);
-        self.address.checked_add(sass::loop_start(code, address.checked_sub(self.address)?, major, MOST_OF_A_LOOP)?)
+    pub fn word(&self, number: usize) -> Option<Word> {
+        self.code.get(number).map(|bytes| Word(u128::from_le_bytes(*bytes)))
     }
 
     /// Its name without those of the functions that it was made for: `$_Z3topv$_Z5innerv` is `_Z5innerv`.

@@ -2,7 +2,7 @@
 
 use super::image::{Function, Image};
 use super::lines::Lines;
-use super::sass::Instruction;
+use super::sass::{self, Instruction};
 use super::{Doing, GpuFrame};
 use crate::demangle::demangle;
 use std::collections::BTreeMap;
@@ -80,24 +80,25 @@ impl<'i, 'a> Code<'i, 'a> {
     }
 
     pub fn standing(&self, key: &Key, major: u32) -> Standing {
-        let mut standing = Standing { doing: Doing::Stands, ..Standing::default() };
         if key.blocked {
-            standing.doing = Doing::WaitsForLanes;
+            return Standing { doing: Doing::WaitsForLanes, ..Standing::default() };
         }
-        let Some(function) = self.any_function(key.address).filter(|_| !key.blocked) else { return standing };
-        let in_loop = function.loop_start(key.address, major);
-        standing.loop_start = in_loop;
-        standing.doing = match function.instruction(key.address, major) {
-            Instruction::WarpBarrier => Doing::WaitsForLanes,
+        let function = self.any_function(key.address);
+        let Some((function, at)) = function.and_then(|function| Some((function, function.number_at(key.address)?)))
+        else {
+            return Standing::default();
+        };
+        let word = |at| function.word(at);
+        let loop_start = sass::loop_start(word, at, major).map(|at| function.address_of(at));
+        let doing = match word(at).map_or(Instruction::Other, |word| sass::decode(word, major)) {
+            Instruction::WarpBarrier => return Standing { doing: Doing::WaitsForLanes, loop_start, barrier: None },
             Instruction::ClusterBarrier => Doing::WaitsAtClusterBarrier,
-            _ if in_loop.is_some() => Doing::Loops,
+            _ if loop_start.is_some() => Doing::Loops,
             Instruction::Sleep => Doing::Sleeps,
             _ => Doing::Stands,
         };
-        if standing.doing != Doing::WaitsForLanes {
-            standing.barrier = function.barrier_before(key.address, major);
-        }
-        standing
+        let barrier = sass::barrier_before(word, at, major).map(|at| function.address_of(at));
+        Standing { doing, barrier, loop_start }
     }
 
     /// The functions at an address with its callers, the innermost first.

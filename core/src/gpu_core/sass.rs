@@ -7,6 +7,24 @@
 //! Must not: guess. An instruction that is not listed is [`Instruction::Other`].
 
 pub(super) const BYTES: u64 = 16;
+/// How far a warp goes on behind a barrier; see [`is_held`].
+const MOST_BEHIND_A_BARRIER: usize = 256;
+const MOST_OF_A_LOOP: usize = 1 << 14;
+
+/// An instruction as it lies in the code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(pub u128);
+
+impl Word {
+    pub fn bits(self, at: u32, count: u32) -> u32 {
+        ((self.0 >> at) & ((1 << count) - 1)) as u32
+    }
+
+    /// The operation, without the form of its operands.
+    pub fn operation(self) -> u32 {
+        self.bits(0, 9)
+    }
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
@@ -27,22 +45,18 @@ pub(super) enum Instruction {
 }
 
 /// Decodes an instruction of a device of compute capability `major`. Devices before 7.0 have other encodings: [`Instruction::Other`].
-pub(super) fn decode(bytes: [u8; 16], major: u32) -> Instruction {
-    if major < 7 {
-        return Instruction::Other;
-    }
-    let all = u128::from_le_bytes(bytes);
-    let (operation, low, high) = (all & 0x1ff, all as u64, (all >> 64) as u64);
-    match operation {
+pub(super) fn decode(word: Word, major: u32) -> Instruction {
+    match word.operation() {
+        _ if major < 7 => Instruction::Other,
         // Bits 77 to 79 say which: 1 is BAR.ARV, which does not wait.
-        0x11d if matches!((high >> 13) & 7, 0 | 2) => Instruction::Barrier { defers: high & 1 << 16 != 0 },
-        0x1c7 if low & 0xfff == 0xdc7 => Instruction::ClusterBarrier,
+        0x11d if matches!(word.bits(77, 3), 0 | 2) => Instruction::Barrier { defers: word.bits(80, 1) != 0 },
+        0x1c7 if word.bits(0, 12) == 0xdc7 => Instruction::ClusterBarrier,
         0x141 | 0x148 => Instruction::WarpBarrier,
         0x15d => Instruction::Sleep,
         0x147 => {
             // 48 bits from bit 34 on, in units of four bytes; since 9.0 with eight more bits below them, which lie at bit 16.
-            let upper = ((all >> 34) as u64 as i64) << 16 >> 16;
-            let words = if major < 9 { upper } else { upper << 8 | ((low >> 16) & 0xff) as i64 };
+            let upper = ((word.0 >> 34) as u64 as i64) << 16 >> 16;
+            let words = if major < 9 { upper } else { upper << 8 | i64::from(word.bits(16, 8)) };
             words.checked_mul(4).map_or(Instruction::Other, Instruction::Branch)
         }
         _ => Instruction::Other,
@@ -55,23 +69,40 @@ pub(super) fn decode(bytes: [u8; 16], major: u32) -> Instruction {
 /// row. The warp stopped before a load, a store, a read of a special or a barrier's register, a call, and another barrier. The first kind has a fixed
 /// latency, the second does not: it names a scoreboard (bits 110 to 115), or changes the flow. Uniform moves stopped the warp, too, and are not
 /// reported here: this function must call no instruction held that is not.
-pub(super) fn is_held(bytes: [u8; 16]) -> bool {
-    let all = u128::from_le_bytes(bytes);
-    let names_a_scoreboard = (all >> 110) & 0o77 != 0o77;
-    let changes_the_flow = matches!(all & 0x1ff, 0x141..=0x15f);
-    names_a_scoreboard || changes_the_flow || matches!(all & 0x1ff, 0x11d | 0x1c7)
+pub(super) fn is_held(word: Word) -> bool {
+    let names_a_scoreboard = word.bits(110, 6) != 0o77;
+    let changes_the_flow = matches!(word.operation(), 0x141..=0x15f);
+    names_a_scoreboard || changes_the_flow || matches!(word.operation(), 0x11d | 0x1c7)
 }
 
-/// The start of the innermost loop around the instruction at `offset` of a function's code: the nearest instruction at or before it to which one
-/// at or behind it branches. Looks at the next `most` instructions.
-pub(super) fn loop_start(code: &[u8], offset: u64, major: u32, most: usize) -> Option<u64> {
-    let from = usize::try_from(offset - offset % BYTES).ok()?;
-    let starts = code.get(from..)?.chunks_exact(BYTES as usize).take(most).enumerate().filter_map(|(at, bytes)| {
-        let Instruction::Branch(distance) = decode(bytes.try_into().ok()?, major) else { return None };
-        let next = from as i64 + (at as i64 + 1) * BYTES as i64;
-        let target = next.checked_add(distance)?;
+/// The number of the instruction to which this one, number `at` of its code, branches.
+pub(super) fn target(word: Word, at: usize, major: u32) -> Option<usize> {
+    let Instruction::Branch(distance) = decode(word, major) else { return None };
+    let next = i64::try_from(at).ok()?.checked_add(1)?;
+    usize::try_from(next.checked_add(distance / BYTES as i64)?).ok()
+}
+
+/// The barrier at which a warp with the next instruction `at` may wait: this instruction, or an earlier one. A warp would have stood at no instruction
+/// in between.
+pub(super) fn barrier_before(word: impl Fn(usize) -> Option<Word>, at: usize, major: u32) -> Option<usize> {
+    for before in (at.saturating_sub(MOST_BEHIND_A_BARRIER)..at).rev() {
+        let word = word(before)?;
+        match decode(word, major) {
+            Instruction::Barrier { .. } => return Some(before),
+            _ if is_held(word) => break,
+            _ => {}
+        }
+    }
+    // A barrier that does not defer holds its warp itself.
+    (decode(word(at)?, major) == Instruction::Barrier { defers: false }).then_some(at)
+}
+
+/// The start of the innermost loop around an instruction: the nearest instruction at or before it to which one at or behind it branches.
+pub(super) fn loop_start(word: impl Fn(usize) -> Option<Word>, at: usize, major: u32) -> Option<usize> {
+    let behind = (at..).take(MOST_OF_A_LOOP).map_while(|by| Some((by, word(by)?)));
+    let starts = behind.filter_map(|(by, word)| {
         // Behind a function's end there is a branch to itself.
-        ((0..=from as i64).contains(&target) && (at == 0 || target != next - BYTES as i64)).then_some(target as u64)
+        target(word, by, major).filter(|start| *start <= at && (by == at || by != *start))
     });
     starts.max()
 }

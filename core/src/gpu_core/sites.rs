@@ -4,7 +4,7 @@
 
 use super::flow::{Flow, Register};
 use super::sass;
-use super::sync::{Load, Operand, SharedAddress, Sync, RZ};
+use super::sync::{Load, Operand, SharedAddress, Sync, KNOWN_MAJOR, RZ};
 use std::ops::RangeInclusive;
 
 /// The longest loops: of one that asks an mbarrier, and of one that reads memory. A lock of Triton's has forty instructions.
@@ -14,8 +14,6 @@ const MOST_OF_A_SPIN: usize = 96;
 const DEEPEST: usize = 4;
 /// How far behind the question the instruction is that needs its answer.
 const MOST_BEHIND_A_CHECK: usize = 8;
-/// How far a warp goes on behind a barrier; see [`sass::is_held`].
-const MOST_BEHIND_A_BARRIER: usize = 256;
 
 /// A wait, with the number of the instruction that says so. The operands are as registers have them now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,21 +160,11 @@ fn origin(flow: &Flow, register: Register, at: usize, around: &RangeInclusive<us
 /// The block's barrier at which a warp stands: no instruction between the two would hold the warp.
 fn block_barrier(flow: &Flow, at: usize) -> Option<Site> {
     let words = &flow.words;
-    let is_held = |at: usize| sass::is_held(words[at].0.to_le_bytes());
+    let barrier = sass::barrier_before(|at| words.get(at).copied(), at, KNOWN_MAJOR)?;
     // A warp that waits stands before an instruction of the uniform data path, too.
-    let stands = |at: usize| is_held(at) || words[at].is_uniform();
-    let site = |at: usize| match words[at].sync() {
-        Sync::Block { number, threads } => Some(Site::Block { number, threads, at }),
+    let stands = barrier == at || sass::is_held(words[at]) || words[at].is_uniform();
+    match words[barrier].sync() {
+        Sync::Block { number, threads } if stands => Some(Site::Block { number, threads, at: barrier }),
         _ => None,
-    };
-    for before in (at.saturating_sub(MOST_BEHIND_A_BARRIER)..at).rev() {
-        match site(before) {
-            Some(site) if stands(at) => return Some(site),
-            Some(_) => break,
-            None if is_held(before) => break,
-            None => {}
-        }
     }
-    // A barrier that does not defer holds its warp itself.
-    site(at).filter(|_| words[at].bits(80, 1) == 0)
 }

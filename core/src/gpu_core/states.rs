@@ -129,7 +129,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
     /// The flow of the function at an address, and the number of its instruction there.
     pub fn flow(&mut self, address: u64) -> Option<(&Flow, usize)> {
         let function = self.code.any_function(address)?;
-        let at = usize::try_from((address - function.address) / BYTES).ok()?;
+        let at = function.number_at(address)?;
         let flow = self.flows.entry(function.address).or_insert_with(|| Flow::new(function.words()));
         (at < flow.words.len()).then_some((&*flow, at))
     }

@@ -3,15 +3,14 @@
 //!
 //! Must not: be asked about other architectures, whose instructions look alike and may mean something else.
 
+use super::sass::Word;
+
 /// The register that reads as zero, of a thread and of a warp.
 pub(super) const RZ: u8 = 255;
 pub(super) const URZ: u8 = 63;
 
 /// The compute capability whose waits are known.
 pub(super) const KNOWN_MAJOR: u32 = 9;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word(pub u128);
 
 /// An address in shared memory: `[R10+UR4+0x8000]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,17 +64,8 @@ pub(super) enum Sync {
 }
 
 impl Word {
-    pub fn bits(self, at: u32, count: u32) -> u32 {
-        ((self.0 >> at) & ((1 << count) - 1)) as u32
-    }
-
     fn byte(self, at: u32) -> u8 {
         self.bits(at, 8) as u8
-    }
-
-    /// The operation, without the form of its operands.
-    pub fn operation(self) -> u32 {
-        self.bits(0, 9)
     }
 
     pub fn first(self) -> u8 {

@@ -362,7 +362,7 @@ fn verdicts_are_told_what_was_on_the_device() {
 /// From cubins that `ptxas` of CUDA 13.0 has made, with what `nvdisasm` of CUDA 13.5 calls them.
 #[test]
 fn instructions_are_read_as_nvdisasm_reads_them() {
-    use sass::{decode, Instruction};
+    use sass::{decode, Instruction, Word};
     for (major, low, high, name, expect) in [
         (
             7,
@@ -439,7 +439,7 @@ fn instructions_are_read_as_nvdisasm_reads_them() {
         (9, 0x0000_0000_0000_794d, 0x000f_ea00_0380_0000, "EXIT", Instruction::Other),
         (6, 0x0000_0000_0000_7b1d, 0x000f_ec00_0001_0000, "no instruction of Pascal", Instruction::Other),
     ] {
-        let bytes = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
-        assert_eq!(decode(bytes, major), expect, "{name}");
+        let word = Word(u128::from(high) << 64 | u128::from(low));
+        assert_eq!(decode(word, major), expect, "{name}");
     }
 }
