@@ -5,11 +5,11 @@
 
 use super::call::{other, About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
-use crate::lookup::driver_queries::{self, Held};
+use crate::lookup::driver_queries;
 use crate::preload::idle;
 use crate::record::hazards::Filler;
 use crate::record::ready;
-use crate::runtime::own_memory;
+use crate::runtime::own_memory::{self, Unread};
 use lazyguard_core::api::{Class, Code, ValueWait, ValueWrite};
 use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
@@ -45,9 +45,9 @@ impl Call {
     /// Whether memory does not satisfy a wait. While it is unknown whether reading is safe, the hook reports nothing.
     fn stands(&self, wait: &Outstanding) -> bool {
         match driver_queries::host_memory(wait.wait.address, wait.wait.wide) {
-            Held::Value(value) => !wait.wait.satisfied_by(value),
-            Held::NotYetKnown => false,
-            Held::Unknown => true,
+            Ok(value) => !wait.wait.satisfied_by(value),
+            Err(Unread::NotYet) => false,
+            Err(Unread::Never) => true,
         }
     }
 
@@ -92,7 +92,7 @@ impl Call {
         };
         // Zeroed memory does not satisfy most waits: then the content need not be read.
         let may_hold = wait.wait.satisfied_by(0);
-        let held = || driver_queries::host_memory(wait.wait.address, wait.wait.wide).value();
+        let held = || driver_queries::host_memory(wait.wait.address, wait.wait.wide).ok();
         let holds = if may_hold { held() } else { None };
         // A later hazard may need the content.
         own_memory::will_be_read();

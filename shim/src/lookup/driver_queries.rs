@@ -22,24 +22,6 @@ const SHARED_SIZE_BYTES: i32 = 1;
 const LOCAL_SIZE_BYTES: i32 = 3;
 const NUM_REGS: i32 = 4;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
-    Value(u64),
-    /// The memory is the host's, and not yet known to be readable.
-    NotYetKnown,
-    /// The memory is not the host's, or not readable.
-    Unknown,
-}
-
-impl Held {
-    pub fn value(self) -> Option<u64> {
-        match self {
-            Self::Value(value) => Some(value),
-            Self::NotYetKnown | Self::Unknown => None,
-        }
-    }
-}
-
 /// An integer attribute of what lies at an address.
 fn at<T: Default>(address: u64, which: i32) -> Result<T, Option<i32>> {
     let mut value = T::default();
@@ -50,18 +32,13 @@ fn at<T: Default>(address: u64, which: i32) -> Result<T, Option<i32>> {
 }
 
 /// Managed memory is left alone: looking at it moves it.
-pub fn host_memory(address: u64, wide: bool) -> Held {
-    let of_host = at::<u32>(address, MEMORY_TYPE) == Ok(HOST);
-    let of_host = of_host && at::<u32>(address, IS_MANAGED).is_ok_and(|managed| managed & 0xff == 0);
-    let (true, Ok(pointer)) = (of_host, at::<u64>(address, HOST_POINTER)) else { return Held::Unknown };
+pub fn host_memory(address: u64, wide: bool) -> Result<u64, Unread> {
+    let of_host = is_page_locked(address) && at::<u32>(address, IS_MANAGED).is_ok_and(|managed| managed & 0xff == 0);
+    let (true, Ok(pointer)) = (of_host, at::<u64>(address, HOST_POINTER)) else { return Err(Unread::Never) };
     let mut bytes = [0u8; 8];
     let size = if wide { 8 } else { 4 };
     // By the kernel: a bad address is an error, not a fault.
-    match own_memory::read_without_files(pointer, &mut bytes[..size]) {
-        Ok(()) => Held::Value(u64::from_le_bytes(bytes)),
-        Err(Unread::NotYet) => Held::NotYetKnown,
-        Err(Unread::Never) => Held::Unknown,
-    }
+    own_memory::read_without_files(pointer, &mut bytes[..size]).map(|()| u64::from_le_bytes(bytes))
 }
 
 /// Whether the driver does not know the memory.

@@ -68,7 +68,7 @@ pub fn have_a_filter_looked_for(limit: Duration) {
 pub enum Unread {
     /// The log's thread looks within a tenth of a second.
     NotYet,
-    /// Not safe, or no such memory.
+    /// Not safe, or no such memory of the host's.
     Never,
 }
 

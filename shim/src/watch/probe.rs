@@ -72,12 +72,10 @@ impl Question {
     }
 }
 
+/// `ended` is the newest event that has ended, and when it was recorded.
 enum Answer {
-    Idle { number: u32 },
-    Busy { number: u32 },
-    Failed { number: u32, result: i32 },
-    Complete { stream: u32, event: u64, recorded: Nanos },
-    Events { asked: usize },
+    Stream { number: u32, result: i32 },
+    Events { stream: u32, questions: usize, ended: Option<(u64, Nanos)> },
     NotLoaded { function: u32 },
     Holds { address: u64, wide: bool, value: u64 },
     Resident { key: LaunchKey, blocks: u64 },
@@ -220,9 +218,9 @@ impl Session {
         for (at, question) in self.questions.iter().enumerate() {
             self.at.store(at, Ordering::Relaxed);
             let asked = guard.now();
-            let answers = put(guard, question);
+            let answer = put(guard, question);
             match self.answers.lock() {
-                Ok(mut all) => all.extend(answers.into_iter().map(|answer| (asked, answer))),
+                Ok(mut all) => all.extend(answer.map(|answer| (asked, answer))),
                 Err(_) => break,
             }
         }
@@ -230,18 +228,18 @@ impl Session {
     }
 }
 
-fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
+fn put(guard: &'static Guard, question: &Question) -> Option<Answer> {
     let _asking = (!matches!(question, Question::Memory { .. })).then(|| Asking::counted(&PROBING));
-    let answer = match *question {
+    match *question {
         Question::Stream { number, handle, context, created } => stream(guard, number, handle, context, created),
-        Question::Events { stream, ref events } => return ask_events(guard, stream, events),
+        Question::Events { stream, ref events } => Some(ask_events(guard, stream, events)),
         Question::Loaded { function, handle } => {
             let told = || driver::told(0, |state| driver::function_is_loaded(state, handle as Handle));
             let state = is_still(guard, function, handle).then(told).flatten();
             (state == Some(0)).then_some(Answer::NotLoaded { function })
         }
         Question::Memory { address, wide } => {
-            driver_queries::host_memory(address, wide).value().map(|value| Answer::Holds { address, wide, value })
+            driver_queries::host_memory(address, wide).ok().map(|value| Answer::Holds { address, wide, value })
         }
         Question::Resident { key, handle, kernel, threads, shared_bytes, device } => {
             let needs = || driver_queries::needs(handle as Handle, kernel, device, threads, shared_bytes);
@@ -249,13 +247,12 @@ fn put(guard: &'static Guard, question: &Question) -> Vec<Answer> {
             let blocks = needs.and_then(|needs| resident_blocks(driver_queries::limits(device), needs));
             blocks.map(|blocks| Answer::Resident { key, blocks })
         }
-    };
-    answer.into_iter().collect()
+    }
 }
 
 /// Events on one stream end in their order.
-fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer> {
-    let (mut low, mut high, mut asked, mut last) = (0, events.len(), 0, None);
+fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Answer {
+    let (mut low, mut high, mut questions, mut ended) = (0, events.len(), 0, None);
     while low < high {
         let middle = low + (high - low) / 2;
         let (event, recorded) = events[middle];
@@ -263,15 +260,15 @@ fn ask_events(guard: &Guard, stream: u32, events: &[(u64, Nanos)]) -> Vec<Answer
         let there = guard.tracker.stream_entry(stream).is_some_and(|s| s.alive());
         let same =
             there && guard.tracker.recorded(event).is_some_and(|last| (last.stream, last.at) == (stream, recorded));
-        asked += 1;
+        questions += 1;
         if same && driver::event_query(event as Handle) == Some(SUCCESS) {
-            last = Some(Answer::Complete { stream, event, recorded });
+            ended = Some((event, recorded));
             low = middle + 1;
         } else {
             high = middle;
         }
     }
-    last.into_iter().chain([Answer::Events { asked }]).collect()
+    Answer::Events { stream, questions, ended }
 }
 
 /// Since the list was made.
@@ -293,11 +290,7 @@ fn stream(guard: &'static Guard, number: u32, handle: u64, context: u64, created
     if !created {
         driver::ctx_pop(&mut std::ptr::null_mut());
     }
-    match answer? {
-        SUCCESS => Some(Answer::Idle { number }),
-        driver::NOT_READY => Some(Answer::Busy { number }),
-        result => Some(Answer::Failed { number, result }),
-    }
+    answer.map(|result| Answer::Stream { number, result })
 }
 
 fn fold(guard: &Guard, slot: &ThreadSlot, (asked, answer): &(Nanos, Answer), own: &[Range<u64>], seen: &mut ProbeSeen) {
@@ -309,17 +302,19 @@ fn fold(guard: &Guard, slot: &ThreadSlot, (asked, answer): &(Nanos, Answer), own
         slot.push(&record, Lane::RareEvents);
     };
     match *answer {
-        Answer::Idle { number } => {
+        Answer::Stream { number, result: SUCCESS } => {
             guard.tracker.stream_entry(number).into_iter().for_each(|s| s.complete_until(asked));
             push(Class::StreamQuery, &|record| record.stream = number);
             seen.idle.push(number);
         }
-        Answer::Busy { number } => {
+        Answer::Stream { number, result: driver::NOT_READY } => {
             push(Class::StreamQuery, &|record| (record.stream, record.result) = (number, driver::NOT_READY));
             seen.busy.push(number);
         }
-        Answer::Failed { number, result } => seen.failed.push((number, result)),
-        Answer::Complete { stream, event, recorded } => {
+        Answer::Stream { number, result } => seen.failed.push((number, result)),
+        Answer::Events { stream, questions, ended } => {
+            seen.events_asked += questions;
+            let Some((event, recorded)) = ended else { return };
             let _ = guard.tracker.fold_of(stream);
             let entry = guard.tracker.stream_entry(stream);
             // No news if the end was known before.
@@ -332,7 +327,6 @@ fn fold(guard: &Guard, slot: &ThreadSlot, (asked, answer): &(Nanos, Answer), own
             }
             seen.events_complete += 1;
         }
-        Answer::Events { asked } => seen.events_asked += asked,
         Answer::NotLoaded { function } => {
             let name = guard.tracker.function_name(function);
             let name = name.map_or_else(|| format!("function {function}"), str::to_owned);
