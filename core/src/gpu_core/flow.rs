@@ -49,6 +49,16 @@ pub(super) enum Register {
     Uniform(u8),
 }
 
+impl Register {
+    /// The register behind it, which has the upper half of 64 bits.
+    pub fn next(self) -> Self {
+        match self {
+            Self::Own(register) => Self::Own(register.saturating_add(1)),
+            Self::Uniform(register) => Self::Uniform(register.saturating_add(1)),
+        }
+    }
+}
+
 pub(super) struct Flow {
     pub words: Vec<Word>,
     /// The instructions that branch to one.

@@ -2,6 +2,7 @@
 //!
 //! Must not: read a section as a whole. Those of a filled device have 90 MB.
 
+use super::sync::{RZ, URZ};
 use super::tables::{Reader, Table, ENDIAN, REGISTERS, SHARED, UNIFORM};
 use super::warps::{Entry, Memory};
 use object::ReadRef;
@@ -18,11 +19,17 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
 
 impl<'data, R: ReadRef<'data>> Memory for Reader<'data, R> {
     fn register(&mut self, lane: Entry, register: u8) -> Option<u32> {
-        self.bytes(REGISTERS, lane, 4 * u64::from(register)).map(u32::from_le_bytes)
+        match register {
+            RZ => Some(0),
+            _ => self.bytes(REGISTERS, lane, 4 * u64::from(register)).map(u32::from_le_bytes),
+        }
     }
 
     fn uniform(&mut self, warp: Entry, register: u8) -> Option<u32> {
-        self.bytes(UNIFORM, warp, 4 * u64::from(register)).map(u32::from_le_bytes)
+        match register {
+            URZ => Some(0),
+            _ => self.bytes(UNIFORM, warp, 4 * u64::from(register)).map(u32::from_le_bytes),
+        }
     }
 
     fn shared(&mut self, block: Entry, offset: u32) -> Option<u64> {

@@ -135,14 +135,11 @@ fn party(
     warps: Vec<u32>,
 ) -> Option<GpuParty> {
     // Running warps are no party.
-    let (State::Spins(wait, line) | State::Waits(wait, line)) = state else { return None };
-    let (wait, address) = match wait {
-        Wait::Mbarrier { offset, .. } => (WaitFor::Mbarrier, Some(offset.into())),
-        Wait::Barrier { .. } => (WaitFor::Barrier, None),
-        Wait::Cluster => (WaitFor::Cluster, None),
-        Wait::Memory { shared: true } => (WaitFor::SharedMemory, None),
-        Wait::Memory { shared: false } => (WaitFor::Memory, None),
+    let (wait, line) = state?;
+    let address = match wait {
+        Wait::Mbarrier { offset, .. } => Some(offset.into()),
+        _ => None,
     };
     let frames = finder.lines[line].clone();
-    Some(GpuParty { warps, in_other_block: false, wait: Some(wait), address, leads_to_arrival, frames })
+    Some(GpuParty { warps, in_other_block: false, wait: Some(wait.what()), address, leads_to_arrival, frames })
 }

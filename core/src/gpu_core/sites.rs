@@ -118,14 +118,9 @@ fn source(flow: &Flow, load: Load, at: usize, around: &RangeInclusive<usize>) ->
     if load.shared || load.register == RZ {
         return low;
     }
-    match (low, origin(flow, Register::Own(load.register.saturating_add(1)), at, around, DEEPEST)) {
+    match (low, origin(flow, Register::Own(load.register).next(), at, around, DEEPEST)) {
         (Source::Moves, _) | (_, Source::Moves) => Source::Moves,
-        (Source::In(Register::Own(one)), Source::In(Register::Own(other))) if other.checked_sub(1) == Some(one) => low,
-        (Source::In(Register::Uniform(one)), Source::In(Register::Uniform(other)))
-            if other.checked_sub(1) == Some(one) =>
-        {
-            low
-        }
+        (Source::In(one), Source::In(other)) if other == one.next() => low,
         _ => Source::Lost,
     }
 }

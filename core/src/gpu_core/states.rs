@@ -7,9 +7,9 @@ use super::mbarrier::Mbarrier;
 use super::point::{Code, Point};
 use super::sass::BYTES;
 use super::sites::{self, Site, Source};
-use super::sync::{Load, Operand, SharedAddress, RZ, URZ};
+use super::sync::{Load, Operand, SharedAddress};
 use super::warps::{BlockSeen, Entry, Memory, WarpSeen};
-use super::{GpuFrame, GpuKernel};
+use super::{GpuFrame, GpuKernel, WaitFor};
 use crate::map::HashMap;
 use std::collections::BTreeMap;
 
@@ -22,13 +22,25 @@ pub(super) enum Wait {
     Memory { shared: bool },
 }
 
-/// A warp's state. The point is the number of the place at which it waits, so that places of one line are one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum State {
-    Waits(Wait, usize),
-    Spins(Wait, usize),
-    Runs,
+impl Wait {
+    pub fn what(self) -> WaitFor {
+        match self {
+            Self::Mbarrier { .. } => WaitFor::Mbarrier,
+            Self::Barrier { .. } => WaitFor::Barrier,
+            Self::Cluster => WaitFor::Cluster,
+            Self::Memory { shared: true } => WaitFor::SharedMemory,
+            Self::Memory { shared: false } => WaitFor::Memory,
+        }
+    }
+
+    /// Whether it reads memory again and again, which any thread may write.
+    pub fn spins(self) -> bool {
+        matches!(self, Self::Memory { .. })
+    }
 }
+
+/// A warp's wait, and the number of the line at which it waits, so that places of one line are one; `None` of a warp that runs.
+pub(super) type State = Option<(Wait, usize)>;
 
 /// The states of a block's warps, by their numbers; warps that have ended have none.
 pub(super) type States = BTreeMap<u32, State>;
@@ -98,18 +110,14 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
                 Site::Lanes => continue,
                 site => self.evaluate(site, block, warp.entry, lane, memory),
             };
-            let Some((wait, at, read)) = found else { return (State::Runs, point, Read::default()) };
+            let Some((wait, at, read)) = found else { return (None, point, Read::default()) };
             let line = self.line(at, point);
-            let state = match wait {
-                Wait::Memory { .. } => State::Spins(wait, line),
-                _ => State::Waits(wait, line),
-            };
             // A spinning lane decides over a waiting one: it may be let go.
-            if !matches!(decided, Some((State::Spins(..), ..))) {
-                decided = Some((state, point, read));
+            if !decided.is_some_and(|(state, ..)| state.is_some_and(|(wait, _)| wait.spins())) {
+                decided = Some((Some((wait, line)), point, read));
             }
         }
-        decided.unwrap_or((State::Runs, warp.at.first().map_or(0, |(point, _)| *point), Read::default()))
+        decided.unwrap_or((None, warp.at.first().map_or(0, |(point, _)| *point), Read::default()))
     }
 
     fn site(&mut self, point: usize) -> Site {
@@ -175,14 +183,14 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
             }
             Site::Check { barrier, phase, at } => {
                 let offset = shared_address(barrier, warp, lane, memory)? & IN_BLOCK;
-                let parity = own(phase, lane, memory)? >> 31;
+                let parity = memory.register(lane, phase)? >> 31;
                 let state = Mbarrier::of(memory.shared(block.entry, offset)?)?;
                 let wait = Wait::Mbarrier { offset, parity, state };
                 state.holds(parity).then_some((wait, at, Read { address: Some(offset.into()), value: None }))
             }
             Site::Spin { load, source, has_value, at } => {
-                let low = own(load.into, lane, memory).filter(|_| has_value);
-                let high = if load.bytes == 8 { own(load.into.wrapping_add(1), lane, memory) } else { Some(0) };
+                let low = memory.register(lane, load.into).filter(|_| has_value);
+                let high = if load.bytes == 8 { memory.register(lane, load.into.wrapping_add(1)) } else { Some(0) };
                 let value = low.zip(high).map(|(low, high)| u64::from(high) << 32 | u64::from(low));
                 let address = read_address(load, source, warp, lane, memory);
                 Some((Wait::Memory { shared: load.shared }, at, Read { address, value }))
@@ -191,57 +199,41 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
     }
 }
 
-fn own(register: u8, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
-    if register == RZ {
-        Some(0)
-    } else {
-        memory.register(lane, register)
-    }
-}
-
-fn of_warp(register: u8, warp: Entry, memory: &mut dyn Memory) -> Option<u32> {
-    if register == URZ {
-        Some(0)
-    } else {
-        memory.uniform(warp, register)
-    }
-}
-
 fn shared_address(at: SharedAddress, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u32> {
-    Some(own(at.register, lane, memory)?.wrapping_add(of_warp(at.uniform, warp, memory)?).wrapping_add(at.offset))
+    let (own, uniform) = (memory.register(lane, at.register)?, memory.uniform(warp, at.uniform)?);
+    Some(own.wrapping_add(uniform).wrapping_add(at.offset))
 }
 
 /// The address that a loop reads, where its registers have it.
 fn read_address(load: Load, source: Source, warp: Entry, lane: Entry, memory: &mut dyn Memory) -> Option<u64> {
-    let mut half = |number: u8| match source {
-        Source::In(Register::Own(RZ)) => Some(0),
-        Source::In(Register::Own(register)) => own(register.saturating_add(number), lane, memory),
-        Source::In(Register::Uniform(register)) => of_warp(register.saturating_add(number), warp, memory),
-        Source::Lost | Source::Moves => None,
+    let Source::In(source) = source else { return None };
+    let mut half = |register| match register {
+        Register::Own(register) => memory.register(lane, register),
+        Register::Uniform(register) => memory.uniform(warp, register),
     };
-    let low = half(0)?;
+    let low = half(source)?;
     if load.shared {
-        let added = of_warp(load.uniform, warp, memory)?;
+        let added = memory.uniform(warp, load.uniform)?;
         return Some(u64::from(low.wrapping_add(added).wrapping_add(load.offset as u32) & IN_BLOCK));
     }
-    Some((u64::from(half(1)?) << 32 | u64::from(low)).wrapping_add_signed(load.offset))
+    Some((u64::from(half(source.next())?) << 32 | u64::from(low)).wrapping_add_signed(load.offset))
 }
 
 /// A barrier at which enough threads are lets them go: such warps run.
 fn count_at_barriers(states: &mut States) {
     let live = states.len() as u32 * 32;
     let mut there: HashMap<u32, u32> = HashMap::default();
-    for state in states.values() {
-        if let State::Waits(Wait::Barrier { number, .. }, _) = state {
+    for (wait, _) in states.values().flatten() {
+        if let Wait::Barrier { number, .. } = wait {
             *there.entry(*number).or_default() += 32;
         }
     }
     for state in states.values_mut() {
-        if let State::Waits(Wait::Barrier { number, expected, there: seen }, _) = state {
+        if let Some((Wait::Barrier { number, expected, there: seen }, _)) = state {
             *seen = there[number];
             *expected = if *expected == 0 { live } else { *expected };
             if *seen >= *expected {
-                *state = State::Runs;
+                *state = None;
             }
         }
     }

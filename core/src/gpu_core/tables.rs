@@ -134,11 +134,6 @@ pub(super) struct Reader<'data, R: ReadRef<'data>> {
     lost_lanes: u64,
 }
 
-struct Loaded {
-    module: u64,
-    section: u32,
-}
-
 impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn fill_index(&mut self) {
         for (at, section) in self.sections.iter().enumerate() {
@@ -308,28 +303,21 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             let count = self.entries(CONTEXTS, contexts)?.count();
             for context in 0..count {
                 let Some(modules) = self.belonging(MODULES, contexts, context) else { continue };
-                let handles: Vec<_> = self.entries(MODULES, modules)?.map(|entry| entry.u64(0)).collect();
-                loaded.extend(
-                    handles.into_iter().enumerate().filter_map(|(at, module)| {
-                        Some(Loaded { module, section: self.belonging(IMAGE, modules, at)? })
-                    }),
-                );
+                for (at, entry) in self.entries(MODULES, modules)?.enumerate() {
+                    loaded.extend(self.belonging(IMAGE, modules, at).map(|section| (entry.u64(0), section)));
+                }
             }
         }
         // The modules of the grids first, then as many others as an unknown address may be in.
         let wanted = fold.modules();
-        let (mut own, others): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|image| wanted.contains(&image.module));
-        let mut images = Vec::new();
-        for image in own.drain(..) {
-            images.push((image.module, Image::new(self.content(image.section))));
-        }
-        let mut others = others.into_iter();
-        for _ in 0..MOST_IMAGES {
+        let (own, others): (Vec<_>, Vec<_>) = loaded.into_iter().partition(|(module, _)| wanted.contains(module));
+        let mut read = |(module, section)| (module, Image::new(self.content(section)));
+        let mut images: Vec<_> = own.into_iter().map(&mut read).collect();
+        for image in others.into_iter().take(MOST_IMAGES) {
             if fold.is_known_to(&images) {
                 break;
             }
-            let Some(image) = others.next() else { break };
-            images.push((image.module, Image::new(self.content(image.section))));
+            images.push(read(image));
         }
         let knows = fold.knows_waits() && self.has_registers();
         let memory: Option<&mut dyn Memory> = if knows { Some(self) } else { None };

@@ -38,8 +38,8 @@ impl Finder<'_, '_, '_> {
     }
 
     fn of_kernel(&mut self, kernel: usize, clusters: &[&Vec<Block<'_>>]) -> Vec<GpuWait> {
-        let runs = |blocks: &[Block<'_>]| states(blocks).any(|state| matches!(state, State::Runs));
-        let spins = |blocks: &[Block<'_>]| states(blocks).any(|state| matches!(state, State::Spins(..)));
+        let runs = |blocks: &[Block<'_>]| states(blocks).any(|state| state.is_none());
+        let spins = |blocks: &[Block<'_>]| states(blocks).flatten().any(|(wait, _)| wait.spins());
         let any_runs = clusters.iter().any(|blocks| runs(blocks));
         // Equal clusters are one, with the number of them.
         let mut equal: BTreeMap<Vec<&States>, (u64, &[Block<'_>])> = BTreeMap::new();
@@ -68,12 +68,12 @@ impl Finder<'_, '_, '_> {
     }
 
     fn of_block(&mut self, kernel: usize, block: &Block<'_>, cluster: &[Block<'_>], count: u64) -> Vec<GpuWait> {
-        let stuck = states(cluster).all(|state| matches!(state, State::Waits(..)));
+        let stuck = states(cluster).all(|state| state.is_some_and(|(wait, _)| !wait.spins()));
         let all: BTreeSet<_> = block.states.values().copied().collect();
         let live = block.states.len() as u32 * 32;
         let mut waits = Vec::new();
         for state in &all {
-            let (State::Waits(wait, line) | State::Spins(wait, line)) = *state else { continue };
+            let Some((wait, line)) = *state else { continue };
             // If other warps keep the whole block waiting, their wait says so.
             if all.len() > 1 && matches!(wait, Wait::Barrier { expected, .. } if expected >= live) {
                 continue;
@@ -110,32 +110,25 @@ fn cluster_of(kernel: &GpuKernel, index: [u32; 3]) -> [u32; 3] {
 
 /// The same of a cluster's barrier, at which all live threads of its blocks are.
 fn release_clusters(blocks: &mut [Block<'_>]) {
-    let is_there = |state: &State| matches!(state, State::Waits(Wait::Cluster, _));
+    let is_there = |state: &State| matches!(state, Some((Wait::Cluster, _)));
     if blocks.iter().flat_map(|block| block.states.values()).all(is_there) {
-        blocks.iter_mut().flat_map(|block| block.states.values_mut()).for_each(|state| *state = State::Runs);
+        blocks.iter_mut().flat_map(|block| block.states.values_mut()).for_each(|state| *state = None);
     }
 }
 
 fn described(wait: Wait) -> GpuWait {
+    let described = GpuWait { wait: wait.what(), ..GpuWait::default() };
     match wait {
         Wait::Mbarrier { parity, state, .. } => GpuWait {
-            wait: WaitFor::Mbarrier,
             phase: Some(parity),
             arrivals_missing: Some(state.arrivals_pending),
             arrivals_expected: Some(state.arrivals_expected),
             bytes_missing: Some(state.bytes_pending),
-            ..GpuWait::default()
+            ..described
         },
-        Wait::Barrier { number, expected, there } => GpuWait {
-            wait: WaitFor::Barrier,
-            barrier: Some(number),
-            threads_expected: Some(expected),
-            threads_there: Some(there),
-            ..GpuWait::default()
-        },
-        Wait::Cluster => GpuWait { wait: WaitFor::Cluster, ..GpuWait::default() },
-        Wait::Memory { shared } => {
-            GpuWait { wait: if shared { WaitFor::SharedMemory } else { WaitFor::Memory }, ..GpuWait::default() }
+        Wait::Barrier { number, expected, there } => {
+            GpuWait { barrier: Some(number), threads_expected: Some(expected), threads_there: Some(there), ..described }
         }
+        Wait::Cluster | Wait::Memory { .. } => described,
     }
 }
