@@ -50,13 +50,6 @@ struct Kernel {
     last_block: u64,
 }
 
-struct Block {
-    kernel: usize,
-    index: [u32; 3],
-    warps: u64,
-    points: BTreeSet<usize>,
-}
-
 #[derive(Default)]
 pub(super) struct Fold {
     major: u32,
@@ -68,7 +61,8 @@ pub(super) struct Fold {
     blocks: HashMap<Vec<usize>, u64>,
     /// How many warps have so many threads at just these points.
     warps: HashMap<Vec<AtPoint>, u64>,
-    block: Option<Block>,
+    /// The points of the newest block.
+    here: BTreeSet<usize>,
     pub warps_seen: u64,
     faults: Vec<GpuFault>,
     /// The warps themselves, where the core has their registers.
@@ -92,7 +86,8 @@ impl Fold {
         }
     }
 
-    pub fn begin_block(&mut self, grid: u64, index: [u32; 3], entry: Entry) {
+    /// `false` of a block that is left out.
+    pub fn begin_block(&mut self, grid: u64, index: [u32; 3], entry: Entry) -> bool {
         let kernel = match self.by_grid.get(&grid) {
             Some(&kernel) => kernel,
             // A grid that the table of grids does not have.
@@ -100,7 +95,7 @@ impl Fold {
                 self.add_grid(GpuKernel { grid_id: grid, ..GpuKernel::default() }, 0, 0);
                 self.kernels.len() - 1
             }
-            None => return,
+            None => return false,
         };
         let Kernel { seen, last_block, .. } = &mut self.kernels[kernel];
         seen.blocks_resident += 1;
@@ -108,35 +103,31 @@ impl Fold {
         let [width, height, _] = seen.grid.map(u64::from);
         *last_block =
             (*last_block).max(z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x));
-        self.block = Some(Block { kernel, index, warps: 0, points: BTreeSet::new() });
         self.warps_kept.blocks.push(BlockSeen { kernel, index, entry, warps: Vec::new() });
+        true
     }
 
     pub fn end_block(&mut self) {
-        let Some(block) = self.block.take() else { return };
-        let seen = &mut self.kernels[block.kernel].seen;
-        let threads = seen.block.iter().fold(1, |product: u64, next| product.saturating_mul(u64::from(*next)));
-        seen.warps_ended = seen.warps_ended.saturating_add(threads.div_ceil(32).saturating_sub(block.warps));
-        count(&mut self.blocks, block.points.into_iter().collect());
+        count(&mut self.blocks, std::mem::take(&mut self.here).into_iter().collect());
     }
 
+    /// Adds a warp of the newest block.
     pub fn add_warp(&mut self, entry: Entry, lanes: Vec<Lane>) {
-        let Some(block) = &mut self.block else { return };
+        let Some(&BlockSeen { kernel, index, .. }) = self.warps_kept.blocks.last() else { return };
+        let seen = &mut self.kernels[kernel].seen;
+        seen.warps += 1;
         self.warps_seen += 1;
-        block.warps += 1;
-        self.kernels[block.kernel].seen.warps += 1;
+        let number = lanes.first().map_or(0, |lane| number_of(lane.thread, seen.block));
         let mut here: Vec<AtPoint> = Vec::new();
-        let number = lanes.first().map_or(0, |lane| number_of(lane.thread, self.kernels[block.kernel].seen.block));
         let mut kept = WarpSeen { number, entry, at: Vec::new() };
         for lane in lanes {
             let blocked = lane.state.is_some_and(|state| BLOCKED.contains(&state));
-            let key =
-                Key { kernel: block.kernel, address: lane.address, blocked, fault: lane.fault, callers: lane.callers };
+            let key = Key { kernel, address: lane.address, blocked, fault: lane.fault, callers: lane.callers };
             let at = match self.by_key.get(&key) {
                 Some(&at) => at,
                 None if self.points.len() < MOST_POINTS => {
-                    let (first_block, first_thread) = (block.index, lane.thread);
-                    self.points.push(Point { key: key.clone(), offset: lane.offset, first_block, first_thread });
+                    let first_thread = lane.thread;
+                    self.points.push(Point { key: key.clone(), offset: lane.offset, first_block: index, first_thread });
                     self.by_key.insert(key, self.points.len() - 1);
                     self.points.len() - 1
                 }
@@ -156,7 +147,7 @@ impl Fold {
         }
         self.warps_kept.add(kept);
         here.sort_unstable();
-        block.points.extend(here.iter().map(|(at, ..)| *at));
+        self.here.extend(here.iter().map(|(at, ..)| *at));
         count(&mut self.warps, here);
     }
 
@@ -215,6 +206,8 @@ impl Kernel {
         let Self { mut seen, entry, module, last_block } = self;
         seen.symbol = code.function(entry, module).filter(|function| function.address == entry).map(Function::name);
         seen.name = seen.symbol.as_deref().map_or_else(|| format!("a kernel at {entry:#x}"), named);
+        let threads = seen.block.iter().fold(1, |product: u64, next| product.saturating_mul(u64::from(*next)));
+        seen.warps_ended = threads.div_ceil(32).saturating_mul(seen.blocks_resident).saturating_sub(seen.warps);
         seen.blocks = seen.blocks.filter(|blocks| *blocks >= seen.blocks_resident && *blocks > last_block);
         seen.blocks_not_begun = match seen.blocks_resident {
             0 if seen.status != GridStatus::Pending => None,

@@ -254,7 +254,9 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
     fn blocks(&mut self, multiprocessors: u32, index: usize, fold: &mut Fold) -> Read<()> {
         let (blocks, entries) = self.entries_of(BLOCKS, multiprocessors, index, usize::MAX)?;
         for (at, entry) in entries.into_iter().enumerate() {
-            fold.begin_block(entry.u64(0), entry.three(8), Entry::of(blocks, at));
+            if !fold.begin_block(entry.u64(0), entry.three(8), Entry::of(blocks, at)) {
+                continue;
+            }
             let (warps, entries) = self.entries_of(WARPS, blocks, at, usize::MAX)?;
             for (at, entry) in entries.into_iter().enumerate() {
                 self.warp(entry, warps, at, fold)?;
