@@ -193,7 +193,7 @@ pub(super) fn uses_library_of(entry: Entry, kernel: Handle, real: impl Real) -> 
 
 fn brings(call: &mut Call, library: u64) {
     of_owner(call, library);
-    call.guard.profile.iter().for_each(|profile| profile.brings(library));
+    call.guard.profile.iter().for_each(|profile| profile.uses(library, None));
     if !call.guard.tracker.present(library, call.about.context) {
         call.load_pending(call.about.context);
     }

@@ -41,7 +41,6 @@ pub struct Notes {
     /// The profile at the start, and the parts that it was read from.
     known: Profile,
     parts: Vec<PathBuf>,
-    kept: HashSet<ImageId>,
     keeps_images: bool,
     day: u32,
     noted: Mutex<Noted>,
@@ -65,9 +64,8 @@ struct Noted {
     places: Vec<Place>,
     sampled: HashMap<u64, ImageId>,
     unused: HashSet<ImageId>,
-    /// Unreadable or false files in the folder: the next load replaces them.
-    damaged: HashSet<ImageId>,
-    copied: HashSet<ImageId>,
+    /// The images that the folder has, or gets. An unreadable or false file is none: the next load replaces it.
+    kept: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
     unsaved_bytes: u64,
     /// Failed writes, and the last reason.
@@ -104,8 +102,8 @@ impl Notes {
         let keeps_images = images_are_usable(&images).inspect_err(said).is_ok();
         let entries = keeps_images.then(|| entries_of(&images)).into_iter().flatten();
         let kept = entries.filter_map(|entry| entry.name().to_str()?.parse().ok()).collect();
-        let (noted, writing) = (Mutex::default(), Mutex::default());
-        Some(Self { folder: path, is_named, part, known, parts, kept, keeps_images, day, noted, writing })
+        let noted = Mutex::new(Noted { kept, ..Noted::default() });
+        Some(Self { folder: path, is_named, part, known, parts, keeps_images, day, noted, writing: Mutex::default() })
     }
 
     pub fn ahead(&self) -> Vec<ahead::Image> {
@@ -130,7 +128,7 @@ impl Notes {
 
     fn is_damaged(&self, id: ImageId, why: &str) {
         complain(self.is_named, &format!("{}: {why}", self.image(id).display()));
-        lock(&self.noted).damaged.insert(id);
+        lock(&self.noted).kept.remove(&id);
     }
 
     pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
@@ -161,10 +159,9 @@ impl Notes {
         let time = *time;
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
         let has_room = noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES;
-        let is_kept = self.kept.contains(&id) && !noted.damaged.contains(&id);
-        if self.keeps_images && has_room && !is_kept && !noted.copied.contains(&id) {
+        if self.keeps_images && has_room && !noted.kept.contains(&id) {
             if let Some(copy) = memory::copy_of(content, 0) {
-                noted.copied.insert(id);
+                noted.kept.insert(id);
                 noted.unsaved_bytes += id.bytes;
                 noted.unsaved.push((id, copy));
                 noted.is_new = true;
@@ -209,19 +206,14 @@ impl Notes {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// Notes a kernel's first use, with its name, if known. A look-up is no use: runtimes look all up.
+    /// Notes that something of a library is used for the first time; of a kernel its name, if known. A look-up is no use: runtimes look all up.
     pub fn uses(&self, library: u64, kernel: Option<&str>) {
         let mut noted = lock(&self.noted);
-        noted.is_no_longer_unused(library, &self.known, self.day);
-        if kernel.is_some() {
-            noted.is_used(library, kernel, self.day);
+        if let Some(samples) = noted.sampled.get(&library).copied() {
+            noted.unused.remove(&samples);
+            noted.is_new |= has_room_for(&self.known, &samples) && noted.own.sees(samples, true, self.day);
         }
-    }
-
-    pub fn brings(&self, library: u64) {
-        let mut noted = lock(&self.noted);
-        noted.is_no_longer_unused(library, &self.known, self.day);
-        noted.is_used(library, None, self.day);
+        noted.is_used(library, kernel, self.day);
     }
 
     pub fn gone(&self, owner: u64) {
@@ -303,10 +295,10 @@ impl Notes {
 
 impl Noted {
     fn is_used(&mut self, library: u64, kernel: Option<&str>, day: u32) {
-        let number = match (self.owners.get(&library), kernel) {
-            (Some(Origin::Place(number)), _) => *number,
-            (Some(Origin::LibraryImage(id)), Some(kernel)) => {
-                self.is_new |= self.own.used(*id, kernel);
+        let number = match self.owners.get(&library) {
+            Some(Origin::Place(number)) => *number,
+            Some(Origin::LibraryImage(id)) => {
+                self.is_new |= kernel.is_some_and(|kernel| self.own.used(*id, kernel));
                 return;
             }
             _ => return,
@@ -314,14 +306,6 @@ impl Noted {
         let Some(place) = self.places.get(number as usize) else { return };
         self.is_new |= self.own.library_loaded(place, day);
         self.is_new |= kernel.is_some_and(|kernel| self.own.library_used(place, kernel));
-    }
-
-    /// Something is used of the program's own library.
-    fn is_no_longer_unused(&mut self, library: u64, known: &Profile, day: u32) {
-        if let Some(samples) = self.sampled.get(&library).copied() {
-            self.unused.remove(&samples);
-            self.is_new |= has_room_for(known, &samples) && self.own.sees(samples, true, day);
-        }
     }
 
     /// The run has ended by itself: unused code was not needed.
@@ -449,7 +433,7 @@ mod tests {
             notes.gone(library);
             notes.uses(library, Some("of another library"));
             if day == 2 {
-                notes.brings(0xf);
+                notes.uses(0xf, None);
             }
             notes.write_news();
         }
@@ -470,7 +454,7 @@ mod tests {
             notes.loads(0, b"code", &options);
             notes.is_of(0xa, Origin::LibraryImage(id));
             notes.looks_up(0xa, "what is looked up alone");
-            notes.brings(0xa);
+            notes.uses(0xa, None);
             kernel.iter().for_each(|kernel| notes.uses(0xa, Some(kernel)));
             notes.gone(0xa);
             notes.uses(0xa, Some("of another library"));
@@ -509,16 +493,14 @@ mod tests {
         assert_eq!(run(3, false, gone), [true, false]);
         assert_eq!(run(4, false, |notes| notes.uses(0xa, None)), [true, false]);
         assert_eq!(run(5, false, |_| ()), [false, false]);
-        for use_it in [|notes: &Notes| notes.uses(0xa, None), |notes: &Notes| notes.brings(0xa)] {
-            let folder = Folder::new("seen-used");
-            let notes = folder.open(DAY);
-            assert!(!notes.sees(0xa, one));
-            use_it(&notes);
-            // A run that hangs after that has used it.
-            notes.finish(true);
-            let next = folder.open(2 * DAY);
-            assert!(!next.sees(0xa, one) && next.known.seen[&one].is_used);
-        }
+        let folder = Folder::new("seen-used");
+        let notes = folder.open(DAY);
+        assert!(!notes.sees(0xa, one));
+        notes.uses(0xa, None);
+        // A run that hangs after that has used it.
+        notes.finish(true);
+        let next = folder.open(2 * DAY);
+        assert!(!next.sees(0xa, one) && next.known.seen[&one].is_used);
     }
 
     #[test]
