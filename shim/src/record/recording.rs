@@ -12,7 +12,6 @@ use lazyguard_core::trace::layout::{self, Shape};
 use lazyguard_core::trace::Recorder;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::ops::Range;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::ptr::null_mut;
@@ -107,19 +106,14 @@ impl Backing {
         let all = self.shape.words() * layout::WORD;
         let length = AT_ONCE.min(all - from);
         let is_present = populate(self.words, from, length);
+        self.present.store(if is_present { from + length } else { all }, Ordering::Relaxed);
         if is_present || !self.grows {
-            self.present.store(if is_present { from + length } else { all }, Ordering::Relaxed);
             recorder.open_up_to((from + length) / layout::WORD);
             return None;
         }
-        // Closed segments are taken out of the file: a store there could end the process. The first ones of every lane have their room.
-        self.present.store(all, Ordering::Relaxed);
-        let why = last_error();
-        if recorder.closed().into_iter().all(|closed| take_out(self.words, closed)) {
-            recorder.open_up_to(all / layout::WORD);
-        }
-        let file = from >> 20;
-        Some(format!("the recording has room for {file} MiB in its file: what is recorded beyond is lost with the process ({why})"))
+        // The closed segments stay closed: a store there could end the process. The first ones of every lane have their room.
+        let (file, why) = (from >> 20, last_error());
+        Some(format!("the recording has room for {file} MiB in its file, and keeps what is newest ({why})"))
     }
 }
 
@@ -129,20 +123,6 @@ fn populate(words: &[AtomicU64], from: usize, length: usize) -> bool {
     const POPULATE_WRITE: i32 = 23;
     // SAFETY: the callers' range lies inside the mapping, which is never taken away; its content does not change.
     unsafe { libc::madvise(words.as_ptr().byte_add(from).cast_mut().cast(), length, POPULATE_WRITE) == 0 }
-}
-
-/// Replaces unused words by memory without a file, in whole pages of theirs alone. If refused, the words may be gone.
-fn take_out(words: &[AtomicU64], closed: Range<usize>) -> bool {
-    // SAFETY: takes an integer only.
-    let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(layout::HEADER_BYTES);
-    let (from, to) = ((closed.start * layout::WORD).next_multiple_of(page), closed.end * layout::WORD / page * page);
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-    // SAFETY: whole pages inside the mapping, of which nothing is in use; they are zero before and after.
-    from >= to
-        || unsafe {
-            let at = words.as_ptr().byte_add(from).cast_mut().cast();
-            libc::mmap(at, to - from, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) != libc::MAP_FAILED
-        }
 }
 
 fn sizes(bytes: usize) -> impl Iterator<Item = usize> {
@@ -241,6 +221,7 @@ mod tests {
     use super::*;
     use lazyguard_core::trace::layout::segment;
     use lazyguard_core::trace::{Lane, ProcessFacts};
+    use std::ops::Range;
 
     #[test]
     fn where_the_file_has_no_more_room_what_is_recorded_already_stays() {
@@ -258,7 +239,7 @@ mod tests {
         // Pages that cannot be written to stand in for pages without room: both are refused.
         let [closed, ..] = recorder.closed();
         let from = (closed.start * layout::WORD).next_multiple_of(1 << 20);
-        // SAFETY: whole pages inside the mapping, which nothing is stored to before they are replaced.
+        // SAFETY: whole pages inside the mapping, which nothing is stored to.
         let protected = unsafe {
             let at = words.as_ptr().byte_add(from).cast_mut().cast();
             libc::mprotect(at, 64 << 10, libc::PROT_READ)
@@ -266,8 +247,11 @@ mod tests {
         assert_eq!(protected, 0);
         let line = backing.make_present(&recorder, 256);
         assert!(line.is_some_and(|line| line.contains(&format!("room for {} MiB", from >> 20))));
-        assert!(backing.is_present() && recorder.closed().iter().all(Range::is_empty));
+        assert!(backing.is_present() && backing.make_present(&recorder, 256).is_none(), "said once");
+        // Segments that may be taken have their room; the rest is never stored to.
+        let [_, rest @ ..] = recorder.closed();
+        assert!(recorder.closed()[0].contains(&(from / layout::WORD)) && !rest.iter().any(Range::is_empty));
+        words[..from / layout::WORD].iter().for_each(|word| _ = word.fetch_or(0, Ordering::Relaxed));
         assert_eq!(Lane::ALL.map(|which| words[first(which)].load(Ordering::Relaxed)), [1, 2, 3]);
-        words.iter().for_each(|word| _ = word.fetch_or(1 << 63, Ordering::Relaxed));
     }
 }
