@@ -233,13 +233,19 @@ impl Call {
     // --- LG106: a launch that blocked the host ---
 
     #[inline(always)]
-    pub fn launched(&self, result: i32) {
-        if result == SUCCESS && self.about.submits {
+    pub fn launched(&self, function: Handle, result: i32) {
+        if result != SUCCESS {
+            return;
+        }
+        if self.about.submits {
             // Only now: after one that the driver refuses, the context's first launch is still to come.
             self.guard.tracker.context_entry(self.about.context).into_iter().for_each(Context::set_launched);
         }
-        if rules::held(self.entered, self.returned) && result == SUCCESS && self.about.cold.is_none() {
-            self.held_by_launch();
+        match self.about.cold {
+            // The launch has loaded its function, whose attributes can be queried only now.
+            Some(_) if self.is_first_launch() => _ = self.sets_local_memory_aside(function),
+            None if rules::held(self.entered, self.returned) => self.held_by_launch(),
+            _ => {}
         }
     }
 
@@ -313,20 +319,27 @@ impl Call {
     #[cold]
     pub fn comes_late(&self) {
         if ready::is_ready(self.guard) {
-            let in_flight = self.guard.tracker.in_flight(self.about.context).into_iter();
-            let in_flight = in_flight.filter(|busy| busy.is_known() && busy.oldest.at < self.entered).map(other).next();
-            self.note_hazard(Code::LG110, Flags::default(), in_flight.unwrap_or_default(), self.guard.now());
+            self.note_hazard(
+                Code::LG110,
+                Flags::default(),
+                self.in_flight_before().unwrap_or_default(),
+                self.guard.now(),
+            );
         }
     }
 
+    /// The known work that was in flight in the context before the call.
+    fn in_flight_before(&self) -> Option<ConflictingOperation> {
+        let mut in_flight = self.guard.tracker.in_flight(self.about.context).into_iter();
+        in_flight.find(|busy| busy.is_known() && busy.oldest.at < self.entered).map(other)
+    }
+
     pub fn compiled(&self) {
-        let tracker = &self.guard.tracker;
-        let launched_before = tracker.counts().1 > u64::from(self.entry_point.class() == Class::Launch);
-        let in_flight = tracker.in_flight(self.about.context);
-        let in_flight = in_flight.into_iter().find(|busy| busy.is_known() && busy.oldest.at < self.entered);
+        let launched_before = self.guard.tracker.counts().1 > u64::from(self.entry_point.class() == Class::Launch);
+        let in_flight = self.in_flight_before();
         let flags = rules::compiled(self.returned.saturating_sub(self.entered), in_flight.is_some(), launched_before);
         if let Some(flags) = flags.filter(|_| !self.guard.loader.has_loaded_since(self.entered)) {
-            self.note_hazard(Code::LG108, flags, in_flight.map(other).unwrap_or_default(), self.returned);
+            self.note_hazard(Code::LG108, flags, in_flight.unwrap_or_default(), self.returned);
         }
     }
 

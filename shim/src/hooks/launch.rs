@@ -29,8 +29,7 @@ pub(super) fn kernel(entry: Entry, function: Handle, stream: Handle, size: Exten
         fast::begin(entry, facts, |_, kept| path::from(kept, entry.caller()), |_, _| true)
     };
     let after = move |call: &Call, result| {
-        call.launched(result);
-        cold_launched(call, function, result);
+        call.launched(function, result);
         call.repeats(entry, (0, 0), stream, result);
     };
     let slowly = (move |call: &mut Call| launches(call, function, stream, size), after);
@@ -47,18 +46,7 @@ fn may_be_held(call: &Call, schedule: &Schedule, of: (u64, u64)) {
 /// A launch by one of the driver's oldest functions: it takes the slow path each time.
 pub(super) fn former(entry: Entry, function: Handle, stream: Handle, size: Extent, real: impl Real) -> i32 {
     let before = |call: &mut Call| launches(call, function, stream, size);
-    observe(entry, before, real, |call, result| {
-        call.launched(result);
-        cold_launched(call, function, result);
-    })
-}
-
-/// A launch has returned: if it has loaded its function, the function's attributes can be queried only now.
-#[inline(always)]
-fn cold_launched(call: &Call, function: Handle, result: i32) {
-    if call.about.cold.is_some() && result == SUCCESS && call.is_first_launch() {
-        call.sets_local_memory_aside(function);
-    }
+    observe(entry, before, real, |call, result| call.launched(function, result))
 }
 
 impl Call {
@@ -107,8 +95,7 @@ pub(super) fn cooperative(entry: Entry, function: Handle, stream: Handle, size: 
         call.about.flags |= flag::AT_ONCE;
     };
     observe(entry, before, real, |call, result| {
-        call.launched(result);
-        cold_launched(call, function, result);
+        call.launched(function, result);
         if result == SUCCESS {
             let blocks = size.grid.iter().map(|&n| u64::from(n)).product();
             let threads = size.block.iter().fold(1u32, |all, &n| all.saturating_mul(n));
