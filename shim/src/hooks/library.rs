@@ -49,9 +49,9 @@ pub(super) fn load(
 struct Told {
     /// The library that was loaded ahead; 0 for none.
     ahead: u64,
-    /// The number of its place, and that of what is expected there.
-    place: Option<(u32, Option<u32>)>,
-    image: Option<ImageId>,
+    origin: Option<Origin>,
+    /// The number of what is expected at its place.
+    expected: Option<u32>,
     samples: Option<ImageId>,
 }
 
@@ -62,11 +62,12 @@ fn tells(call: &Call, code: Handle, jit: Options, options: Options) -> Told {
     if let Some(place) = (jit.count == 0).then(|| image::place(code, options)).flatten() {
         let expected = loader.libraries.number_of(&place);
         let ahead = expected.and_then(|number| loader.libraries.take(number, code as u64)).unwrap_or(0);
-        return Told { ahead, place: Some((profile.loads_library(place), expected)), ..Told::default() };
+        let origin = Some(Origin::Place(profile.loads_library(place)));
+        return Told { ahead, origin, expected, samples: None };
     }
     let mut told = Told { samples: image::samples(code), ..Told::default() };
     if let Some((content, options)) = image::given_for_library(code, jit, options) {
-        told.image = Some(profile.loads(context, &content, &options));
+        told.origin = Some(Origin::LibraryImage(profile.loads(context, &content, &options)));
         told.ahead = loader.ahead.take(context, &content, &options).unwrap_or(0);
     }
     told
@@ -82,14 +83,13 @@ fn loaded(call: &Call, library: u64, told: Told) {
     }
     let mut known = Known::Nothing;
     if let Some(profile) = &call.guard.profile {
-        if let Some((place, expected)) = told.place {
-            profile.is_of(library, Origin::Place(place));
-            known = if expected.is_some() { Known::ItsKernels } else { known };
-            if let Some(number) = expected.filter(|_| told.ahead == 0) {
+        told.origin.into_iter().for_each(|origin| profile.is_of(library, origin));
+        if let Some(number) = told.expected {
+            known = Known::ItsKernels;
+            if told.ahead == 0 {
                 loader.is_the_runtimes(call.guard, number, library);
             }
         }
-        told.image.into_iter().for_each(|id| profile.is_of(library, Origin::LibraryImage(id)));
         if told.samples.is_some_and(|id| profile.sees(library, id)) {
             known = Known::Unused;
         }

@@ -49,6 +49,7 @@ pub struct Notes {
 
 type NewImage = (ImageId, Vec<u8>);
 
+#[derive(Clone, Copy)]
 pub enum Origin {
     Image(ImageId),
     LibraryImage(ImageId),
