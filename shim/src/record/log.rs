@@ -8,7 +8,7 @@ use super::run_folder::{RunFolder, LOG};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::files;
 use crate::runtime::process::Process;
-use lazyguard_core::api::Class;
+use lazyguard_core::api::Keep;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
@@ -83,23 +83,12 @@ impl Log {
                 LogLevel::Load
             }
             (Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication, _) => return false,
-            (Kind::Call, Class::Launch | Class::GraphLaunch) => LogLevel::Launch,
-            (
-                Kind::Call,
-                Class::ContextSynchronize
-                | Class::StreamSynchronize
-                | Class::EventSynchronize
-                | Class::ModuleLoad
-                | Class::ModuleUnload
-                | Class::LibraryLoad
-                | Class::LibraryUnload
-                | Class::ContextCreate
-                | Class::ContextDestroy
-                | Class::WaitValue
-                | Class::WriteValue
-                | Class::BatchMemOp,
-            ) => LogLevel::Load,
-            (Kind::Call, _) => return false,
+            (Kind::Call, class) if Keep::of(class) != Keep::Always => return false,
+            (Kind::Call, class) => match class.event() {
+                "launch" | "graph_launch" => LogLevel::Launch,
+                "load" | "unload" | "context" | "synchronize" | "memory_operation" => LogLevel::Load,
+                _ => return false,
+            },
         };
         self.level >= least
     }
