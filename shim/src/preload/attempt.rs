@@ -181,17 +181,13 @@ impl<'a> Attempt<'a> {
             self.load(&items, &closed);
         } else {
             loader.queue().puts_back(Skip::InFlight, context, &items);
-            loader.was_idle(process, false, entered);
         }
         drop(closed);
-        if idle {
-            loader.was_idle(process, true, entered);
+        loader.was_idle(process, idle, entered);
+        if self.done.loaded + self.done.refused + self.done.left_out > 0 {
+            loader.queue().skip(Skip::DriverRefused, self.done.refused);
+            slot.push(&self.record(&items, entered), Lane::RareEvents);
         }
-        if self.done.loaded + self.done.refused + self.done.left_out == 0 {
-            return self.done.interrupted && self.done.modules > 0;
-        }
-        loader.queue().skip(Skip::DriverRefused, self.done.refused);
-        slot.push(&self.record(&items, entered), Lane::RareEvents);
         self.done.interrupted && self.done.loaded + self.done.modules > 0
     }
 
