@@ -20,10 +20,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
 
-/// Records formatted before they are written.
-const AT_ONCE: usize = 1024;
-/// The most that is written at once. An exit waits for a write.
-const CHUNK: usize = 32 << 10;
+/// Records that are written at once, some 32 KiB. An exit waits for a write.
+const AT_ONCE: usize = 128;
 
 pub struct Log {
     level: LogLevel,
@@ -147,23 +145,10 @@ impl Log {
 
     fn write(&self, folder: Option<&RunFolder>) {
         let lines = std::mem::take(&mut *lock(&self.lines.0));
-        if lines.is_empty() {
-            return;
+        let is_written = |folder: &RunFolder| folder.path().is_dir() && append(folder, &lines).is_ok();
+        if !lines.is_empty() && !folder.is_some_and(is_written) {
+            self.lost.fetch_add(lines.iter().filter(|&&b| b == b'\n').count() as u64, Ordering::Relaxed);
         }
-        let Some(folder) = folder else { return self.lose(&lines) };
-        let mut rest = &lines[..];
-        while !rest.is_empty() {
-            let end = rest.iter().take(CHUNK).rposition(|&b| b == b'\n').map_or(rest.len(), |at| at + 1);
-            let (chunk, later) = rest.split_at(end);
-            if !folder.path().is_dir() || append(folder, chunk).is_err() {
-                self.lose(chunk);
-            }
-            rest = later;
-        }
-    }
-
-    fn lose(&self, lines: &[u8]) {
-        self.lost.fetch_add(lines.iter().filter(|&&b| b == b'\n').count() as u64, Ordering::Relaxed);
     }
 }
 
