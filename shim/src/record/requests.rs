@@ -18,15 +18,13 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 pub struct Requests {
     /// The file for requests if the recording is in memory.
     file: Option<RequestFile>,
     answered: AtomicU64,
-    in_recording: bool,
-    announced: AtomicBool,
     /// Held while one is answered; `true` at the end.
     ended: Mutex<bool>,
 }
@@ -35,8 +33,7 @@ impl Requests {
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        let (in_recording, announced, ended) = (backing.in_file, AtomicBool::new(false), Mutex::new(false));
-        Self { file, answered, in_recording, announced, ended }
+        Self { file, answered, ended: Mutex::new(false) }
     }
 
     /// Answers a new request by `report`; without one, as the last one, where another process of the job hangs (`for_a_hang`).
@@ -54,14 +51,8 @@ impl Requests {
         let ended = lock(&self.ended);
         let Some(folder) = folder.filter(|_| !*ended) else { return false };
         let recorder = process.tracker.recorder();
-        let asked = match &self.file {
-            Some(file) => file.number(),
-            None if self.in_recording => Some(recorder.asked()),
-            None => None,
-        };
-        if !self.announced.swap(true, Ordering::Relaxed) {
-            recorder.answered(1);
-        }
+        // Nobody writes into the header of a recording in memory.
+        let asked = self.file.as_ref().map_or_else(|| Some(recorder.asked()), RequestFile::number);
         let answered = self.answered.load(Ordering::Relaxed);
         let asked = asked.filter(|&number| number != answered);
         if asked.is_none() && !for_a_hang {

@@ -43,6 +43,8 @@ pub fn run(
     let threads = guard.settings.keeps_files().then(|| Alone::new(leave()));
     let folder = guard.folder.as_ref();
     beat(guard);
+    // From here on requests are answered.
+    folder.into_iter().for_each(|_| guard.tracker.recorder().answered(1));
     guard.mappings.note_if_due(guard);
     let mut bind_at = guard.now() + BIND_EVERY;
     let is_a_rank = || !guard.rank.is_empty() || guard.tracker.communicators().any_with_peers();
