@@ -54,9 +54,8 @@ struct Wanted {
 }
 
 pub(super) fn launch(entry: Entry, stream: Handle, function: Handle, user_data: Handle, real: impl Real) -> i32 {
-    submit(entry, stream, [function, user_data], true, real, |wanted, of_graph| {
-        let own: HostFunction = if of_graph { called_by_graph } else { called };
-        real_with!(entry, (Handle, HostFunction, Handle), (stream, own, wanted))
+    submit(entry, stream, [function, user_data], true, real, |wanted| {
+        real_with!(entry, (Handle, HostFunction, Handle), (stream, called, wanted))
     })
 }
 
@@ -69,7 +68,7 @@ pub(super) fn add_callback(
     flags: u32,
     real: impl Real,
 ) -> i32 {
-    submit(entry, stream, [function, user_data], false, real, |wanted, _| {
+    submit(entry, stream, [function, user_data], false, real, |wanted| {
         real_with!(entry, (Handle, Callback, Handle, u32), (stream, called_back, wanted, flags))
     })
 }
@@ -81,9 +80,9 @@ fn submit(
     [function, user_data]: [Handle; 2],
     may_be_captured: bool,
     real: impl Real,
-    wrapped: impl FnOnce(Handle, bool) -> Option<i32>,
+    wrapped: impl FnOnce(Handle) -> Option<i32>,
 ) -> i32 {
-    let (wanted, of_graph) = (Cell::new(null_mut()), Cell::new(false));
+    let wanted = Cell::new(null_mut());
     let before = |call: &mut Call| {
         if function.is_null() {
             // The driver refuses it, whatever the stream is.
@@ -91,11 +90,10 @@ fn submit(
         }
         call.submits_to(stream);
         call.about.raw = RawPayload::about(function as u64);
-        of_graph.set(!call.is_carried_out_once());
-        wanted.set(match of_graph.get() {
-            false => keep(call, function, user_data),
-            true if may_be_captured => keep_for_graph(call, function, user_data),
-            true => not_kept(),
+        wanted.set(match call.is_carried_out_once() {
+            true => keep(call, function, user_data),
+            false if may_be_captured => keep_for_graph(call, function, user_data),
+            false => not_kept(),
         });
     };
     let made = || {
@@ -103,10 +101,10 @@ fn submit(
         if kept.is_null() {
             return real();
         }
-        let answer = wrapped(kept.cast(), of_graph.get());
-        if !of_graph.get() && answer != Some(SUCCESS) {
-            // SAFETY: the driver has refused the call, so this is the only pointer to the block.
-            unsafe { memory::give_back(kept) };
+        let answer = wrapped(kept.cast());
+        if answer != Some(SUCCESS) {
+            // The driver has refused the call, so this is the only pointer to a block that is not a graph's.
+            take(kept.cast());
         }
         answer.unwrap_or_else(real)
     };
@@ -189,7 +187,7 @@ fn node(
         if kept.is_null() {
             return real();
         }
-        let mut own = Node { function: called_by_graph as *const () as Handle, user_data: kept.cast() };
+        let mut own = Node { function: called as *const () as Handle, user_data: kept.cast() };
         wrapped(std::ptr::from_mut(&mut own).cast()).unwrap_or_else(real)
     };
     succeeds(entry, before, made, |call| {
@@ -226,7 +224,7 @@ fn asks_for_node(entry: Entry, node: *mut Node, real: impl Real) -> i32 {
 }
 
 fn is_of_guard(function: Handle) -> bool {
-    function == called_by_graph as *const () as Handle
+    function == called as *const () as Handle
 }
 
 fn own(node: Node) -> Node {
@@ -268,21 +266,12 @@ fn keep_for_graph(call: &Call, function: Handle, user_data: Handle) -> *mut Want
     made
 }
 
-unsafe extern "C-unwind" fn called_by_graph(kept: Handle) {
-    // SAFETY: a block of `keep_for_graph`, which is never freed.
-    call_host(&unsafe { kept.cast::<Wanted>().read() });
-}
-
 unsafe extern "C-unwind" fn called(kept: Handle) {
-    call_host(&take(kept));
-}
-
-#[inline(always)]
-fn call_host(wanted: &Wanted) {
-    note(wanted, Kind::HostBegins);
+    let wanted = take(kept);
+    note(&wanted, Kind::HostBegins);
     // SAFETY: the program's function, as the driver would have called it.
     unsafe { std::mem::transmute::<Handle, HostFunction>(wanted.function)(wanted.user_data) };
-    note(wanted, Kind::HostEnds);
+    note(&wanted, Kind::HostEnds);
 }
 
 unsafe extern "C-unwind" fn called_back(stream: Handle, status: i32, kept: Handle) {
@@ -293,11 +282,14 @@ unsafe extern "C-unwind" fn called_back(stream: Handle, status: i32, kept: Handl
     note(&wanted, Kind::HostEnds);
 }
 
+/// Reads a block, which goes back unless it is a graph's.
 fn take(kept: Handle) -> Wanted {
-    // SAFETY: written by `keep`, and handed to one call.
+    // SAFETY: written by `keep`. A graph's is never freed, another one is handed to one call.
     let wanted = unsafe { kept.cast::<Wanted>().read() };
-    // SAFETY: allocated by `keep`, and used no more.
-    unsafe { memory::give_back(kept.cast::<Wanted>()) };
+    if wanted.submitted != 0 {
+        // SAFETY: allocated by `keep`, and used no more.
+        unsafe { memory::give_back(kept.cast::<Wanted>()) };
+    }
     wanted
 }
 
