@@ -158,7 +158,7 @@ impl FileTables {
         let index = parsed(&index, &bases);
         let mut frames = EhFrame::new(frames, LittleEndian);
         frames.set_vendor(now.machine.vendor());
-        let tables = Tables { frames, frames_at: *frames_at, index, bases, machine: now.machine };
+        let tables = Tables { frames, index, bases, machine: now.machine };
         tables.step(base.wrapping_sub(self.first), now, word)?.known()
     }
 }
@@ -171,7 +171,6 @@ fn parsed<R: Reader>(index: &EhFrameHdr<R>, bases: &BaseAddresses) -> Option<Par
 
 struct Tables<R: Reader> {
     frames: EhFrame<R>,
-    frames_at: u64,
     /// Without it, entries are looked at one by one.
     index: Option<ParsedEhFrameHdr<R>>,
     bases: BaseAddresses,
@@ -186,7 +185,7 @@ impl<'a, M: Memory> Tables<InMemory<'a, M>> {
         let mut frames = EhFrame::from(InMemory::from(window, 0));
         frames.set_vendor(machine.vendor());
         let bases = BaseAddresses::default().set_eh_frame(0).set_eh_frame_hdr(index_at);
-        Some(Self { frames, frames_at: 0, index: Some(parsed(&index, &bases)?), bases, machine })
+        Some(Self { frames, index: Some(parsed(&index, &bases)?), bases, machine })
     }
 }
 
@@ -195,7 +194,7 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         let (frames, bases) = (&self.frames, &self.bases);
         let entry = match self.index.as_ref().and_then(ParsedEhFrameHdr::table) {
             Some(table) => {
-                let found = table.lookup(at, bases).ok()?.direct().ok()?.checked_sub(self.frames_at)?;
+                let found = table.lookup(at, bases).ok()?.direct().ok()?.checked_sub(bases.eh_frame.section?)?;
                 frames.fde_from_offset(bases, EhFrameOffset(usize::try_from(found).ok()?), EhFrame::cie_from_offset)
             }
             None => frames.fde_for_address(bases, at, EhFrame::cie_from_offset),
