@@ -15,7 +15,7 @@ use lazyguard_core::settings::LogLevel;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tracing::dispatcher::{self, Dispatch};
@@ -31,7 +31,6 @@ pub struct Log {
     pub overwritten: AtomicU64,
     /// Lines that could not be written.
     pub lost: AtomicU64,
-    stopped: AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -71,7 +70,7 @@ impl Log {
     pub fn new(level: LogLevel) -> Self {
         let lines = Lines::default();
         let (dispatch, [overwritten, lost]) = (dispatch_to(lines.clone()), Default::default());
-        Self { level, lines, dispatch, draining: Mutex::default(), overwritten, lost, stopped: AtomicBool::new(false) }
+        Self { level, lines, dispatch, draining: Mutex::default(), overwritten, lost }
     }
 
     fn wants(&self, record: &Record) -> bool {
@@ -91,10 +90,6 @@ impl Log {
         self.level >= least
     }
 
-    pub fn is_finished(&self) -> bool {
-        self.stopped.load(Ordering::Relaxed)
-    }
-
     /// The pause between two looks; shorter with every launch in the log.
     pub fn pause(&self) -> Duration {
         Duration::from_millis(if self.level == LogLevel::Launch { 10 } else { 100 })
@@ -108,7 +103,6 @@ impl Log {
 
     /// Writes the last lines in the exiting thread, if the log's thread releases the records soon; no later line is written.
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
-        self.stopped.store(true, Ordering::Relaxed);
         // A log of every launch may have many last ones.
         let pauses = if self.level == LogLevel::Launch { 500 } else { EXIT_PAUSES };
         if let Some(mut follower) = door::lock_soon(&self.draining, pauses) {

@@ -48,7 +48,7 @@ pub fn run(
     guard.mappings.note_if_due(guard);
     let mut bind_at = guard.now() + BIND_EVERY;
     let is_a_rank = || !guard.rank.is_empty() || guard.tracker.communicators().any_with_peers();
-    while !guard.log.is_finished() && !retired() {
+    while !retired() {
         guard.marker.iter().for_each(|marker| marker.begin_if(is_a_rank));
         std::thread::sleep(guard.log.pause());
         beat(guard);
