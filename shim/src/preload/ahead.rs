@@ -27,6 +27,7 @@ pub struct Image {
     /// Modules for each context; or libraries in all.
     pub most: u32,
     pub kernels: Vec<CString>,
+    pub prints: Prints,
 }
 
 impl Image {
@@ -50,7 +51,6 @@ struct Ready {
 #[derive(Default)]
 pub struct Ahead {
     images: Vec<Image>,
-    prints: Vec<Prints>,
     ready: Mutex<Vec<Ready>>,
     pub modules: Counted,
     pub libraries: Counted,
@@ -58,12 +58,11 @@ pub struct Ahead {
 
 impl Ahead {
     pub fn new(images: Vec<Image>) -> Self {
-        let prints = images.iter().map(|image| Prints::of(image.content())).collect();
-        Self { images, prints, ..Self::default() }
+        Self { images, ..Self::default() }
     }
 
     pub fn prints(&self, image: u32) -> Prints {
-        self.prints.get(image as usize).copied().unwrap_or(Prints::Unknown)
+        self.images.get(image as usize).map_or(Prints::Unknown, |image| image.prints)
     }
 
     /// A library is in no context until its kernels come there.
@@ -108,7 +107,7 @@ impl Ahead {
                 let handle = load_image(wanted).ok_or(Skip::DriverRefused)?;
                 self.counted(wanted).loaded.fetch_add(1, Ordering::Relaxed);
                 lock(&self.ready).push(Ready { context, identity, image, nth, handle, given: false });
-                (handle, Some(self.prints(image)))
+                (handle, Some(wanted.prints))
             }
         };
         let kind = if wanted.options.is_library() { FunctionKind::Kernel } else { FunctionKind::Function };
@@ -170,7 +169,7 @@ mod tests {
     fn image(content: &[u8], options: &[(i32, u64)]) -> Image {
         let options = LoadOptions::new(options.iter().copied()).unwrap();
         let terminated = [content, b"\0"].concat().into();
-        Image { terminated, options, most: 2, kernels: vec![c"kernel".to_owned()] }
+        Image { terminated, options, most: 2, kernels: vec![c"kernel".to_owned()], prints: Prints::of(content) }
     }
 
     fn ahead() -> Ahead {

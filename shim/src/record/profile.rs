@@ -12,6 +12,7 @@ use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::{environment, files, memory, standard_error};
 use lazyguard_core::api::counted;
 use lazyguard_core::folder::entries_of;
+use lazyguard_core::image::Prints;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
@@ -68,7 +69,6 @@ struct Noted {
     /// The images that the folder has, or gets. An unreadable or false file is none: the next load replaces it.
     kept: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
-    unsaved_bytes: u64,
     /// Failed writes, and the last reason.
     failed: u64,
     why: Option<String>,
@@ -159,11 +159,10 @@ impl Notes {
         *time = (*time + 1).min(MOST_AHEAD);
         let time = *time;
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
-        let has_room = noted.unsaved_bytes + id.bytes <= MOST_UNSAVED_BYTES;
+        let has_room = noted.unsaved.iter().map(|(id, _)| id.bytes).sum::<u64>() + id.bytes <= MOST_UNSAVED_BYTES;
         if self.keeps_images && has_room && !noted.kept.contains(&id) {
             if let Some(copy) = memory::copy_of(content, 0) {
                 noted.kept.insert(id);
-                noted.unsaved_bytes += id.bytes;
                 noted.unsaved.push((id, copy));
                 noted.is_new = true;
             }
@@ -317,11 +316,7 @@ impl Noted {
     }
 
     fn take_news(&mut self) -> Option<(Vec<NewImage>, Profile)> {
-        if !std::mem::take(&mut self.is_new) {
-            return None;
-        }
-        self.unsaved_bytes = 0;
-        Some((std::mem::take(&mut self.unsaved), self.own.clone()))
+        std::mem::take(&mut self.is_new).then(|| (std::mem::take(&mut self.unsaved), self.own.clone()))
     }
 
     fn count(&mut self, written: io::Result<()>) {
@@ -351,12 +346,12 @@ fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
 /// One for each way of loading. To load a library holds nothing up, and an unused one may be unloaded under a kernel, which waits for a library in the
 /// context: a library is loaded ahead of its use alone.
 fn images_of(image: &Uses, content: &[u8]) -> Vec<ahead::Image> {
-    let kernels = names(&image.kernels);
+    let (kernels, prints) = (names(&image.kernels), Prints::of(content));
     let of_load = |(options, most): (&LoadOptions, &u32)| {
         let mut terminated = memory::copy_of(content, 1)?;
         terminated.push(0);
-        let most = (*most).min(MOST_AHEAD);
-        Some(ahead::Image { terminated: terminated.into(), options: options.clone(), most, kernels: kernels.clone() })
+        let (most, options, kernels) = ((*most).min(MOST_AHEAD), options.clone(), kernels.clone());
+        Some(ahead::Image { terminated: terminated.into(), options, most, kernels, prints })
     };
     let is_used = |(options, _): &(&LoadOptions, _)| !options.is_library() || !kernels.is_empty();
     image.loads.iter().filter(is_used).filter_map(of_load).collect()
