@@ -39,7 +39,7 @@ use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Kind, Lane, LaunchKey, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -83,8 +83,8 @@ enum Answer {
 
 struct Session {
     questions: Vec<Question>,
+    /// The question that the thread is at; their number at the end.
     at: AtomicUsize,
-    done: AtomicBool,
     /// Each with a time before its question: the program may have submitted more since, of which the answer says nothing.
     answers: Mutex<Vec<(Nanos, Answer)>>,
 }
@@ -100,25 +100,19 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     if questions.iter().any(|question| matches!(question, Question::Memory { .. })) {
         own_memory::have_a_filter_looked_for(SOON);
     }
-    let session = Arc::new(Session {
-        questions,
-        at: AtomicUsize::new(0),
-        done: AtomicBool::new(false),
-        answers: Mutex::default(),
-    });
+    let session = Arc::new(Session { questions, at: AtomicUsize::new(0), answers: Mutex::default() });
     let asked = session.clone();
     let started = own_thread::start("lazyguard-probe", log::warm_up, move || asked.run(guard));
     if let Err(error) = started {
         guard.loader.note(format!("the thread lazyguard-probe could not be started: {error}"));
     }
     let since = Instant::now();
-    while !session.done.load(Ordering::Acquire) && since.elapsed() < SOON {
+    while session.asks().is_some() && since.elapsed() < SOON {
         std::thread::sleep(Duration::from_millis(1));
     }
-    if !session.done.load(Ordering::Acquire) {
+    if let Some(question) = session.asks() {
         idle::give_up_probe();
-        let at = session.at.load(Ordering::Relaxed);
-        seen.unanswered = Some(session.questions.get(at).map_or_else(|| "the thread".to_owned(), Question::name));
+        seen.unanswered = Some(question.name());
     }
     // Held only between two questions.
     let answers = session.answers.lock().map(|mut answers| std::mem::take(&mut *answers)).unwrap_or_default();
@@ -213,6 +207,11 @@ fn resident(guard: &Guard, busy: &BusyStream) -> Option<Question> {
 }
 
 impl Session {
+    /// Acquire: partner of the Release at the end.
+    fn asks(&self) -> Option<&Question> {
+        self.questions.get(self.at.load(Ordering::Acquire))
+    }
+
     fn run(&self, guard: &'static Guard) {
         let _mode = Uncaptured::new();
         for (at, question) in self.questions.iter().enumerate() {
@@ -224,7 +223,7 @@ impl Session {
                 Err(_) => break,
             }
         }
-        self.done.store(true, Ordering::Release);
+        self.at.store(self.questions.len(), Ordering::Release);
     }
 }
 
