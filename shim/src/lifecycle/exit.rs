@@ -27,10 +27,8 @@ fn clear_up() {
 
 /// The program may have used a driver past the guard: a user who asked for a summary or a folder gets a line.
 fn say_what_was_missed() {
-    let asked = ["LAZYGUARD_OUT", "LAZYGUARD_SUMMARY"]
-        .iter()
-        .filter(|name| **name != "LAZYGUARD_OUT" || !is_for_a_run_alone())
-        .any(|name| environment::get(name).is_some_and(|value| !value.is_empty() && !is_off(value.as_bytes())));
+    let is_set = |name| environment::get(name).is_some_and(|value| !value.is_empty() && !is_off(value.as_bytes()));
+    let asked = is_set("LAZYGUARD_OUT") && !is_for_a_run_alone() || is_set("LAZYGUARD_SUMMARY");
     if !asked || !environment::switched_on() {
         return;
     }

@@ -49,31 +49,24 @@ pub fn save(guard: &Guard) -> Option<String> {
 }
 
 pub fn look() -> Option<String> {
-    Some(match Interpreter::find()? {
-        Interpreter::Without => "this interpreter has no function that tells its threads' stacks".to_owned(),
-        Interpreter::With(dump) => {
-            asked(dump).unwrap_or_else(|why| format!("its threads' stacks could not be had: {why}"))
-        }
+    Some(match found()? {
+        Err(why) => why.to_owned(),
+        Ok(dump) => asked(dump).unwrap_or_else(|why| format!("its threads' stacks could not be had: {why}")),
     })
 }
 
-enum Interpreter {
-    With(Dump),
-    Without,
-}
-
-impl Interpreter {
-    fn find() -> Option<Self> {
-        let memory = OwnMemory::new();
-        let modules = modules(&own_maps());
-        let images = modules.iter().filter_map(|module| Some((module, Image::read(&memory, module.base)?)));
-        let (module, image) = images.into_iter().find(|(_, image)| image.function(&memory, INTERPRETER).is_some())?;
-        let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));
-        // Only code is called.
-        let Some(found) = found.filter(|address| module.has_code_at(*address)) else { return Some(Self::Without) };
-        // SAFETY: the address of a function of this name, whose entry point has not changed since Python 3.6.
-        Some(Self::With(unsafe { std::mem::transmute::<usize, Dump>(found as usize) }))
-    }
+/// The function of the interpreter, or why there is none; `None` without an interpreter.
+fn found() -> Option<Result<Dump, &'static str>> {
+    let memory = OwnMemory::new();
+    let modules = modules(&own_maps());
+    let images = modules.iter().filter_map(|module| Some((module, Image::read(&memory, module.base)?)));
+    let (module, image) = images.into_iter().find(|(_, image)| image.function(&memory, INTERPRETER).is_some())?;
+    let found = image.function(&memory, DUMP).or_else(|| in_its_file(module, &image));
+    // Only code is called.
+    let found = found.filter(|address| module.has_code_at(*address));
+    // SAFETY: the address of a function of this name, whose entry point has not changed since Python 3.6.
+    let dump = found.map(|found| unsafe { std::mem::transmute::<usize, Dump>(found as usize) });
+    Some(dump.ok_or("this interpreter has no function that tells its threads' stacks"))
 }
 
 /// Finds the function by the symbol table in the interpreter's file, if that is still the mapped one.
