@@ -139,14 +139,12 @@ pub fn has_fixed_addresses(head: &[u8; HEAD_BYTES]) -> bool {
 pub fn unexported_function(file: &impl Memory, name: &str) -> Option<u64> {
     let (sections, _) = sections(file)?;
     let symbols = sections.iter().find(|section| u32_at(*section, 4) == SHT_SYMTAB)?;
-    let strings = sections.get(u32_at(symbols, 40) as usize)?;
+    let (strings, _) = part_of(sections.get(u32_at(symbols, 40) as usize)?);
     let (at, bytes) = part_of(symbols);
-    let named = places_of(file, part_of(strings), &[name.as_bytes(), b"\0"].concat());
-    if named.is_empty() {
-        return None;
-    }
+    let name = [name.as_bytes(), b"\0"].concat();
     let is_it = |symbol: &&[u8; 24]| {
-        symbol[4] & 0xf == FUNCTION && u16_at(*symbol, 6) != 0 && named.contains(&u64::from(u32_at(*symbol, 0)))
+        let is_function = symbol[4] & 0xf == FUNCTION && u16_at(*symbol, 6) != 0;
+        is_function && file.bytes(strings.wrapping_add(u32_at(*symbol, 0).into()), name.len()) == name
     };
     let end = at.checked_add(bytes.min(MOST_SYMBOL_BYTES))?;
     let mut chunks = (at..end).step_by(CHUNK);
@@ -178,20 +176,6 @@ fn sections(file: &impl Memory) -> Option<(Vec<[u8; 64]>, usize)> {
 /// A section's offset in its file, and its length.
 fn part_of(section: &[u8; 64]) -> (u64, u64) {
     (u64_at(section, 24), u64_at(section, 32))
-}
-
-/// Offsets of a text in a part of a file, read piece by piece: memory may be scarce.
-fn places_of(file: &impl Memory, (at, bytes): (u64, u64), text: &[u8]) -> Vec<u64> {
-    const MOST_PLACES: usize = 16;
-    let bytes = bytes.min(MOST_SYMBOL_BYTES);
-    let mut found = Vec::new();
-    for begin in (0..bytes).step_by(CHUNK) {
-        // One that begins in this piece may end in the next.
-        let piece = file.bytes(at.wrapping_add(begin), (CHUNK + text.len() - 1).min((bytes - begin) as usize));
-        let places = piece.windows(text.len()).enumerate().filter(|(_, window)| *window == text);
-        found.extend(places.map(|(place, _)| begin + place as u64).take(MOST_PLACES));
-    }
-    found
 }
 
 struct Header {
