@@ -59,15 +59,9 @@ pub(super) fn find(table: &[u8], names: &[u8], addresses: &[u64]) -> BTreeMap<u6
     found
 }
 
+/// `ptxas` writes no DWARF of 64 bits, whose length has another form.
 fn unit_length(bytes: &[u8]) -> Option<usize> {
-    let word: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
-    match u32::from_le_bytes(word) {
-        u32::MAX => {
-            let long: [u8; 8] = bytes.get(4..12)?.try_into().ok()?;
-            usize::try_from(u64::from_le_bytes(long)).ok()?.checked_add(12)
-        }
-        length => usize::try_from(length).ok()?.checked_add(4),
-    }
+    usize::try_from(u32::from_le_bytes(*bytes.first_chunk()?)).ok()?.checked_add(4)
 }
 
 fn find_in(

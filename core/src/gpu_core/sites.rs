@@ -74,13 +74,11 @@ fn site_of_check(flow: &Flow, at: usize) -> Option<Site> {
 /// A question after a phase: the instruction itself, the one that needs the answer, or a loop of nothing else.
 fn check(flow: &Flow, at: usize) -> Option<Site> {
     let words = &flow.words;
-    for before in (at.saturating_sub(MOST_BEHIND_A_CHECK)..=at).rev() {
-        if let Some(site) = site_of_check(flow, before) {
-            let needed_before = words[before + 1..at.max(before + 1)].iter().any(|word| word.waits_for(words[before]));
-            if at == before || words[at].waits_for(words[before]) && !needed_before {
-                return Some(site);
-            }
-            break;
+    let mut before = (at.saturating_sub(MOST_BEHIND_A_CHECK)..=at).rev();
+    if let Some((before, site)) = before.find_map(|before| Some((before, site_of_check(flow, before)?))) {
+        let needed_before = words[before + 1..at.max(before + 1)].iter().any(|word| word.waits_for(words[before]));
+        if at == before || words[at].waits_for(words[before]) && !needed_before {
+            return Some(site);
         }
     }
     let around = flow.innermost_loop(at, MOST_OF_A_CHECK)?;
