@@ -4,7 +4,7 @@
 
 use super::call::{observe, published, succeeds, written, Again, Call, Entry, Real};
 use super::fast::lightly;
-use super::release::releases_now;
+use super::release::{releases_now, unless_put_off};
 use crate::lifecycle::arm;
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::preload::idle;
@@ -14,7 +14,6 @@ use crate::watch::driver_environment;
 use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::RawPayload;
-use std::cell::Cell;
 
 pub(super) fn init(entry: Entry, real: impl Real) -> i32 {
     let entered = clock::system_nanos();
@@ -146,20 +145,16 @@ pub(super) fn gave_out(call: &Call, memory: Handle) {
 
 /// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
 pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
-    let put_off = Cell::new(None);
-    published(
-        entry,
-        || put_off.get().unwrap_or_else(real),
-        |call| {
-            call.about.context = call.current_context();
-            call.about.raw = RawPayload::memory(address, 0);
-            put_off.set(call.puts_off(address));
-            // A release of address 0 waits for nothing.
-            if address != 0 && put_off.get().is_none() {
-                call.releases(address);
-            }
-        },
-    )
+    unless_put_off(entry, real, |call| {
+        call.about.context = call.current_context();
+        call.about.raw = RawPayload::memory(address, 0);
+        let put_off = call.puts_off(address);
+        // A release of address 0 waits for nothing.
+        if address != 0 && put_off.is_none() {
+            call.releases(address);
+        }
+        put_off
+    })
 }
 
 pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {

@@ -4,6 +4,7 @@
 
 use super::call::{published, succeeds, written, Call, Entry, Real};
 use super::image::{self, Options};
+use super::release::unless_put_off;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::preload::queue::Item;
@@ -114,28 +115,24 @@ pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl Real) -> i32 {
 
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
 pub(super) fn unload(entry: Entry, owner: Handle, real: impl Real) -> i32 {
-    let put_off = Cell::new(None);
-    published(
-        entry,
-        || put_off.get().unwrap_or_else(real),
-        |call| {
-            let owner = owner as u64;
-            of_owner(call, owner);
-            put_off.set(call.puts_off(owner));
-            match put_off.get() {
-                None => call.waits_for_others(),
-                Some(SUCCESS) => {}
-                Some(_) => return,
-            }
-            call.guard.hazards.owner_gone(owner);
-            call.guard.loader.owner_goes(owner);
-            call.guard.profile.iter().for_each(|profile| profile.gone(owner));
-            // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
-            call.guard.tracker.owner_gone(owner);
-            // No thread may query the driver about them while they are destroyed.
-            idle::settle();
-        },
-    )
+    unless_put_off(entry, real, |call| {
+        let owner = owner as u64;
+        of_owner(call, owner);
+        let put_off = call.puts_off(owner);
+        match put_off {
+            None => call.waits_for_others(),
+            Some(SUCCESS) => {}
+            Some(_) => return put_off,
+        }
+        call.guard.hazards.owner_gone(owner);
+        call.guard.loader.owner_goes(owner);
+        call.guard.profile.iter().for_each(|profile| profile.gone(owner));
+        // Before the call: once it has returned, the driver may reuse the handles for another thread's functions.
+        call.guard.tracker.owner_gone(owner);
+        // No thread may query the driver about them while they are destroyed.
+        idle::settle();
+        put_off
+    })
 }
 
 /// The call is about a module or library, and the current context.

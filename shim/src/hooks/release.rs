@@ -2,13 +2,14 @@
 //!
 //! Must not: put off anything unless the user has asked for it.
 
-use super::call::{Call, Entry};
+use super::call::{published, Call, Entry, Real};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::preload::idle;
 use crate::preload::releases::Release;
 use crate::record::guard;
 use crate::runtime::door;
+use std::cell::Cell;
 
 impl Call {
     /// The result that the program gets at once where `LAZYGUARD_DEFER` puts off its release of memory, a module or a library.
@@ -28,6 +29,12 @@ impl Call {
         let busy = idle::in_flight_beside_others(guard, context, self.slot.thread(), 0, self.entered);
         (!busy.is_empty() && guard.loader.releases.put_off(context, release)).then_some(SUCCESS)
     }
+}
+
+/// A release whose hook gives the result, where it puts the release off.
+pub(super) fn unless_put_off(entry: Entry, real: impl Real, before: impl FnOnce(&mut Call) -> Option<i32>) -> i32 {
+    let put_off = Cell::new(None);
+    published(entry, || put_off.get().unwrap_or_else(real), |call| put_off.set(before(call)))
 }
 
 /// Makes the releases that were put off in the current context, which wait as the program's own calls would have; `false` without any.
