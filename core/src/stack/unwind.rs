@@ -95,29 +95,26 @@ impl Registers {
 pub(super) enum Caller {
     Is(Registers),
     None,
-    Unknown,
 }
 
 impl Caller {
     fn known(self) -> Option<Registers> {
         match self {
             Self::Is(registers) => Some(registers),
-            Self::None | Self::Unknown => None,
+            Self::None => None,
         }
     }
 }
 
-pub(super) fn caller(memory: &impl Memory, image: &Image, now: &Registers) -> Caller {
-    caller_in_memory(memory, image, now).unwrap_or(Caller::Unknown)
-}
-
-fn caller_in_memory(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Caller> {
+/// `None` where it is unknown.
+pub(super) fn caller(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Caller> {
     Tables::in_memory(&Window::new(&memory), image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
 /// The caller, by the tables whose index lies at `index`.
 pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
-    caller(memory, &Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None }, now).known()
+    let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
+    caller(memory, &image, now)?.known()
 }
 
 /// How far above its frame pointer the frame of a function ends; `function` is its first instruction.
@@ -239,11 +236,10 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         let outwards = !next.returns || cfa > now.stack();
         let returns = machine.returns();
         let is_first = matches!(row.register(returns), Some(RegisterRule::Undefined)) || next.get(returns) == Some(0);
-        Some(match outwards && next.address() != 0 {
-            true => Caller::Is(next),
-            false if is_first => Caller::None,
-            false => Caller::Unknown,
-        })
+        match outwards && next.address() != 0 {
+            true => Some(Caller::Is(next)),
+            false => is_first.then_some(Caller::None),
+        }
     }
 }
 
@@ -309,7 +305,7 @@ mod tests {
     use std::cell::Cell;
 
     fn step(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Registers> {
-        caller(memory, image, now).known()
+        caller(memory, image, now)?.known()
     }
 
     fn now() -> Registers {
@@ -393,9 +389,9 @@ mod tests {
         let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
         let stack: Vec<u8> = [1_u64, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect();
         let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0x7000, &stack)]);
-        assert_eq!(caller(&memory, &image, &now()), Caller::None);
+        assert_eq!(caller(&memory, &image, &now()), Some(Caller::None));
         let elsewhere = Registers::new(Machine::X86_64, CODE + 0x101 + 1, 0x7000, 0);
-        assert_eq!(caller(&memory, &image, &elsewhere), Caller::Unknown);
+        assert_eq!(caller(&memory, &image, &elsewhere), None);
         let stands = Registers::of_thread(Machine::X86_64, CODE, 0x7000, [(6, 5), (99, 6)]);
         assert_eq!((stands.call(), stands.get(X86_64::RBP), stands.get(X86_64::RBX)), (CODE, Some(5), None));
     }

@@ -49,13 +49,12 @@ pub fn walk_from<'a>(
     let mut walked = Walked { frames: vec![now.clone()], is_whole: false };
     while walked.frames.len() < most {
         let Some(module) = modules.iter().position(|module| module.has_code_at(now.call())) else { break };
-        let next = match image(module).map(|image| caller(memory, image, &now)) {
+        let next = match image(module).and_then(|image| caller(memory, image, &now)) {
             Some(Caller::Is(next)) => next,
-            Some(Caller::None) => {
-                walked.is_whole = true;
+            found => {
+                walked.is_whole = found.is_some();
                 break;
             }
-            Some(Caller::Unknown) | None => break,
         };
         let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.call()));
         if next.stack() <= now.stack() || next.stack() > end || !goes_on_in_code {
