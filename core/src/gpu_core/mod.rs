@@ -1,6 +1,6 @@
 //! Reads core dumps of GPUs: where the threads of each kernel stood when NVIDIA's driver wrote the file.
 //!
-//! `tables` has the layout of the file, `rows` an entry, `memory` registers and shared memory, `image` the functions of the device code, `lines`
+//! `tables` has the layout of the file, `memory` registers and shared memory, `image` the functions of the device code, `lines`
 //! their line tables, `sass` and `sync` the instructions that say what a thread waits for, `fold` the counting, `point` what is known of an
 //! instruction, `places` the points that read the same, `text` the sentences, `beside` what a core adds to a hang's verdicts. `warps`, `sites`, `flow`,
 //! `mbarrier`, `states`, `parties`, `waits` and `wait` say who waits for whom inside a kernel.
@@ -26,7 +26,6 @@ mod names;
 mod parties;
 mod places;
 mod point;
-mod rows;
 mod sass;
 mod sites;
 mod states;

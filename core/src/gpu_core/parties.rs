@@ -47,7 +47,7 @@ pub(super) fn find(
         wanted = found;
     }
     let own: BTreeSet<_> = wait.warps.iter().copied().collect();
-    let mut parties = exited(finder, kernel, &block.states);
+    let mut parties: Vec<_> = exited(finder, kernel, &block.states).into_iter().collect();
     parties.extend(others(finder, block, &own, &wanted));
     let of_cluster = cluster.iter().filter(|other| other.seen.index != block.seen.index);
     for other in of_cluster.filter(|_| remote || wait.wait == WaitFor::Cluster) {
@@ -97,13 +97,10 @@ impl Finder<'_, '_, '_> {
     }
 }
 
-fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Vec<GpuParty> {
+fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Option<GpuParty> {
     let threads = finder.kernels[kernel].block.iter().fold(1_u32, |product, next| product.saturating_mul(*next));
     let ended: Vec<_> = (0..threads.div_ceil(32).min(64)).filter(|warp| !states.contains_key(warp)).collect();
-    if ended.is_empty() {
-        return Vec::new();
-    }
-    vec![GpuParty { warps: ended, ..GpuParty::default() }]
+    (!ended.is_empty()).then(|| GpuParty { warps: ended, ..GpuParty::default() })
 }
 
 /// The other warps of a block, those in equal states together.

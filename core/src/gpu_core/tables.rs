@@ -9,7 +9,6 @@
 use super::fold::{Fold, Lane};
 use super::image::Image;
 use super::names::text;
-use super::rows::Row;
 use super::warps::{Entry, Memory};
 use super::{GpuCore, GpuDevice, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
@@ -54,6 +53,28 @@ const WARPS: Table = Table(0x8000_000e, "warps", 32);
 const LANES: Table = Table(0x8000_000f, "threads", 48);
 const MODULES: Table = Table(0x8000_0010, "modules", 8);
 const METADATA: Table = Table(0x8000_0016, "the core itself", 32);
+
+/// An entry of a table. A field that an older driver does not write is `None`, or 0.
+#[derive(Clone, Copy)]
+struct Row<'a>(&'a [u8]);
+
+impl Row<'_> {
+    fn newer_u32(self, at: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(self.0.get(at..at + 4)?.try_into().ok()?))
+    }
+    fn newer_u64(self, at: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(self.0.get(at..at + 8)?.try_into().ok()?))
+    }
+    fn u32(self, at: usize) -> u32 {
+        self.newer_u32(at).unwrap_or(0)
+    }
+    fn u64(self, at: usize) -> u64 {
+        self.newer_u64(at).unwrap_or(0)
+    }
+    fn three(self, at: usize) -> [u32; 3] {
+        [self.u32(at), self.u32(at + 4), self.u32(at + 8)]
+    }
+}
 
 /// The error: why a file is not read as a GPU core dump, in words that go on from its name.
 type Read<T> = Result<T, String>;

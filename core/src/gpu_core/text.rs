@@ -171,9 +171,8 @@ impl GpuPlace {
 impl GpuFrame {
     /// The function with its line: `inner_spin (spin.cu:11)`; without one, with the offset in it: `inner_spin+0x20`.
     fn text(&self, offset: Option<u64>) -> String {
-        let file = self.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
-        match (file.zip(self.line), offset) {
-            (Some((file, line)), _) => format!("{} ({file}:{line})", self.function),
+        match (self.line_in_words(), offset) {
+            (Some(line), _) => format!("{} ({line})", self.function),
             (None, Some(offset)) => format!("{}+{offset:#x}", self.function),
             (None, None) => self.function.clone(),
         }

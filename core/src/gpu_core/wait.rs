@@ -212,7 +212,7 @@ impl GpuParty {
 }
 
 impl GpuFrame {
-    fn line_in_words(&self) -> Option<String> {
+    pub(super) fn line_in_words(&self) -> Option<String> {
         let file = self.file.as_deref()?;
         Some(format!("{}:{}", file.rsplit('/').next().unwrap_or(file), self.line?))
     }
