@@ -49,15 +49,33 @@ const PREPARES: u8 = 1;
 const GATED: u8 = 2;
 /// Its success says that work of the device has ended.
 const ANSWERS: u8 = 4;
-const SYNCHRONIZES: u8 = 8;
+/// Submits work to a stream, and is documented not to wait for it.
+const SUBMITS: u8 = 8;
 /// Brings a whole module into the context, for which the driver waits until nothing is in flight there.
 const LOADS: u8 = 16;
 /// The driver carries it out only in an idle context, whatever the loading mode.
 const WHOLE: u8 = 32;
 const NCCL: u8 = 64;
 
+/// A thread's work in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // The comment above adds to the names.
+pub enum Work {
+    Preload,
+    LoadFunction,
+    LoadModule,
+    Context,
+    Allocate,
+    Free,
+    Copy,
+    Graph,
+    Wait,
+    Submission,
+    Other,
+}
+
 macro_rules! classes {
-    ($($class:ident: $event:ident $lane:ident $keep:ident $($fact:ident)*;)+) => {
+    ($($class:ident: $event:ident $work:ident $lane:ident $keep:ident $($fact:ident)*;)+) => {
         /// The names are the driver documentation's own groups; the last five are those of NCCL.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Class {
@@ -72,6 +90,13 @@ macro_rules! classes {
                 }
             }
 
+            /// The work of such a call, where it loads nothing on first use.
+            pub const fn work(self) -> Work {
+                match self {
+                    $(Self::$class => Work::$work,)+
+                }
+            }
+
             /// The word by which the log, the records and their filters call such a call.
             pub const fn event(self) -> &'static str {
                 match self {
@@ -83,60 +108,60 @@ macro_rules! classes {
 }
 
 classes! {
-    Init: other RareEvents IfSlow PREPARES;
-    Lookup: other RareEvents IfSlow PREPARES;
-    Query: other RareEvents IfSlow PREPARES;
-    ContextCreate: context RareEvents Always;
-    ContextDestroy: context RareEvents Always PREPARES GATED WHOLE;
-    ContextCurrent: other RareEvents IfSlow PREPARES;
-    ContextSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
-    ContextWait: other RareEvents IfSlow WHOLE;
-    ModuleLoad: load RareEvents Always LOADS;
-    ModuleUnload: unload RareEvents Always GATED WHOLE;
-    FunctionResolve: load RareEvents IfSlow;
-    LibraryLoad: load RareEvents Always;
-    LibraryUnload: unload RareEvents Always GATED WHOLE;
-    LibraryModule: load RareEvents IfSlow LOADS;
-    KernelResolve: load RareEvents IfSlow;
-    KernelFunction: load RareEvents IfSlow;
-    FunctionLoad: load RareEvents IfSlow;
-    Link: other RareEvents IfSlow;
-    Launch: launch Work Always GATED;
-    HostFunction: host_function Work Always GATED;
-    GraphLaunch: graph_launch Work Always GATED;
-    GraphUpload: other RareEvents Always;
-    GraphNode: other RareEvents IfSlow;
-    GraphInstantiate: other RareEvents Always;
-    Capture: capture RareEvents Always GATED;
-    WriteValue: memory_operation RareEvents Always;
-    WaitValue: memory_operation RareEvents Always GATED;
-    BatchMemOp: memory_operation RareEvents Always GATED;
-    ExternalWait: other Work Always GATED;
-    ExternalSignal: other Work Always;
-    StreamCreate: stream RareEvents Always PREPARES;
-    StreamDestroy: stream RareEvents Always PREPARES;
-    StreamSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
-    StreamQuery: query Work Folded ANSWERS;
-    StreamWaitEvent: event_wait Work Always GATED;
-    StreamSubmit: other Work Always;
-    EventCreate: other RareEvents IfSlow PREPARES;
-    EventRecord: event_record Work Always;
-    EventDestroy: other Work Always PREPARES;
-    EventSynchronize: synchronize Waits Always ANSWERS SYNCHRONIZES;
-    EventQuery: query Work Folded ANSWERS;
-    Allocate: allocation RareEvents IfSlow;
-    Free: allocation RareEvents IfSlow ANSWERS WHOLE;
-    AllocateAsync: allocation Work Always;
-    FreeAsync: allocation Work Always;
-    Copy: copy Work Always ANSWERS;
-    CopyAsync: copy Work Always;
-    Set: memset Work Always ANSWERS;
-    SetAsync: memset Work Always;
-    CommunicatorCreate: communication RareEvents Always NCCL;
-    CommunicatorEnd: communication RareEvents Always NCCL;
-    Collective: communication RareEvents Always NCCL;
-    PointToPoint: communication RareEvents Always NCCL;
-    CollectiveGroup: communication RareEvents Always NCCL;
+    Init: other Other RareEvents IfSlow PREPARES;
+    Lookup: other Other RareEvents IfSlow PREPARES;
+    Query: other Other RareEvents IfSlow PREPARES;
+    ContextCreate: context Context RareEvents Always;
+    ContextDestroy: context Other RareEvents Always PREPARES GATED WHOLE;
+    ContextCurrent: other Other RareEvents IfSlow PREPARES;
+    ContextSynchronize: synchronize Wait Waits Always ANSWERS;
+    ContextWait: other Other RareEvents IfSlow WHOLE;
+    ModuleLoad: load LoadModule RareEvents Always LOADS;
+    ModuleUnload: unload Other RareEvents Always GATED WHOLE;
+    FunctionResolve: load LoadFunction RareEvents IfSlow;
+    LibraryLoad: load LoadModule RareEvents Always;
+    LibraryUnload: unload Other RareEvents Always GATED WHOLE;
+    LibraryModule: load LoadModule RareEvents IfSlow LOADS;
+    KernelResolve: load LoadFunction RareEvents IfSlow;
+    KernelFunction: load LoadFunction RareEvents IfSlow;
+    FunctionLoad: load LoadFunction RareEvents IfSlow;
+    Link: other Other RareEvents IfSlow;
+    Launch: launch Submission Work Always GATED SUBMITS;
+    HostFunction: host_function Submission Work Always GATED SUBMITS;
+    GraphLaunch: graph_launch Submission Work Always GATED SUBMITS;
+    GraphUpload: other Graph RareEvents Always SUBMITS;
+    GraphNode: other Graph RareEvents IfSlow;
+    GraphInstantiate: other Graph RareEvents Always;
+    Capture: capture Other RareEvents Always GATED;
+    WriteValue: memory_operation Submission RareEvents Always SUBMITS;
+    WaitValue: memory_operation Submission RareEvents Always GATED SUBMITS;
+    BatchMemOp: memory_operation Submission RareEvents Always GATED SUBMITS;
+    ExternalWait: other Submission Work Always GATED SUBMITS;
+    ExternalSignal: other Submission Work Always SUBMITS;
+    StreamCreate: stream Other RareEvents Always PREPARES;
+    StreamDestroy: stream Other RareEvents Always PREPARES;
+    StreamSynchronize: synchronize Wait Waits Always ANSWERS;
+    StreamQuery: query Other Work Folded ANSWERS;
+    StreamWaitEvent: event_wait Submission Work Always GATED SUBMITS;
+    StreamSubmit: other Submission Work Always SUBMITS;
+    EventCreate: other Other RareEvents IfSlow PREPARES;
+    EventRecord: event_record Submission Work Always SUBMITS;
+    EventDestroy: other Other Work Always PREPARES;
+    EventSynchronize: synchronize Wait Waits Always ANSWERS;
+    EventQuery: query Other Work Folded ANSWERS;
+    Allocate: allocation Allocate RareEvents IfSlow;
+    Free: allocation Free RareEvents IfSlow ANSWERS WHOLE;
+    AllocateAsync: allocation Allocate Work Always SUBMITS;
+    FreeAsync: allocation Free Work Always SUBMITS;
+    Copy: copy Copy Work Always ANSWERS;
+    CopyAsync: copy Copy Work Always SUBMITS;
+    Set: memset Copy Work Always ANSWERS;
+    SetAsync: memset Copy Work Always SUBMITS;
+    CommunicatorCreate: communication Other RareEvents Always NCCL;
+    CommunicatorEnd: communication Other RareEvents Always NCCL;
+    Collective: communication Other RareEvents Always NCCL;
+    PointToPoint: communication Other RareEvents Always NCCL;
+    CollectiveGroup: communication Other RareEvents Always NCCL;
 }
 
 impl Class {
@@ -174,7 +199,11 @@ impl Class {
     }
 
     pub const fn synchronizes(self) -> bool {
-        self.has(SYNCHRONIZES)
+        matches!(self.work(), Work::Wait)
+    }
+
+    pub const fn only_submits(self) -> bool {
+        self.has(SUBMITS)
     }
 
     pub const fn loads_module(self) -> bool {

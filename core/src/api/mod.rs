@@ -15,7 +15,7 @@ mod table;
 
 pub use activity::{Asked, ComputeTime, ThreadActivity};
 pub use call::Call;
-pub use class::{Class, ColdKind, Keep, Lane, SLOW_NANOS};
+pub use class::{Class, ColdKind, Keep, Lane, Work, SLOW_NANOS};
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};
 pub use memory::{Condition, Stores, ValueWait, ValueWrite};

@@ -9,7 +9,6 @@ mod proofs;
 mod remembered;
 mod rules;
 mod streams;
-mod work;
 
 pub use images::Images;
 pub use proofs::{proves, shows_the_end, Proofs, Proven, Recorded, Scope};
@@ -18,7 +17,6 @@ pub use rules::{
     fills_device, in_turn, more_than_a_queue_holds, part_of_waiting, queue_may_be_full, takes_time, waits_for_peers,
 };
 pub use streams::Streams;
-pub use work::Work;
 
 use crate::api::Operation;
 use crate::trace::read::{Entry, Recording, Source, StreamSeen};

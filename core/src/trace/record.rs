@@ -2,7 +2,7 @@
 
 use super::layout::{flag, record};
 use super::raw::{RawPayload, LARGEST};
-use crate::api::{Class, EntryPoint, Keep};
+use crate::api::{Class, EntryPoint, Keep, Work};
 use crate::Nanos;
 
 pub const WORDS: usize = record::WORDS;
@@ -181,6 +181,17 @@ impl Record {
     /// Whether a kernel of the new executable graph needs more local memory than the context has set aside.
     pub fn sets_aside(&self) -> bool {
         self.flags & flag::SETS_ASIDE != 0
+    }
+
+    /// Queries return at once; observations and hazards are no work, and calls of NCCL have records of the driver calls in them.
+    pub const fn work(&self) -> Option<Work> {
+        Some(match self.kind {
+            Kind::Preload => Work::Preload,
+            Kind::ColdFunction => Work::LoadFunction,
+            Kind::ColdModule => Work::LoadModule,
+            Kind::Call => self.entry_point.class().work(),
+            _ => return None,
+        })
     }
 
     /// When to look its numbers up: a call in progress has the newest meaning.

@@ -2,8 +2,7 @@
 //!
 //! Must not: count a call twice that was first seen in progress, and then has its record.
 
-use lazyguard_core::api::Class;
-use lazyguard_core::replay::Work;
+use lazyguard_core::api::{Class, Work};
 use lazyguard_core::trace::{Kind, Payload, Record, SLOW_NANOS};
 use lazyguard_core::Nanos;
 
@@ -24,17 +23,17 @@ pub(crate) const CAUSES: [&str; 6] = ["synchronize", "load", "allocation", "copy
 
 impl Cause {
     pub fn of(record: &Record, took: Nanos) -> Option<Self> {
-        Some(match Work::of(record)? {
+        let in_order = record.entry_point.class().only_submits();
+        Some(match record.work()? {
             // It has the time of the call in which the guard preloads.
             Work::Preload => return None,
-            Work::Load(_) => Self::Load,
+            Work::LoadFunction | Work::LoadModule => Self::Load,
             Work::Wait => Self::Synchronize,
-            Work::Allocate { in_order: false } | Work::Free { in_order: false } => Self::Allocation,
-            Work::Copy { in_order: false } => Self::Copy,
+            Work::Copy if !in_order => Self::Copy,
+            Work::Allocate | Work::Free if !in_order || took >= SLOW_NANOS => Self::Allocation,
             _ if took < SLOW_NANOS => return None,
-            Work::Allocate { .. } | Work::Free { .. } => Self::Allocation,
-            Work::Copy { .. } | Work::Submission => Self::Submit,
-            Work::Context | Work::Graph | Work::Other => Self::Other,
+            Work::Copy | Work::Submission => Self::Submit,
+            _ => Self::Other,
         })
     }
 }

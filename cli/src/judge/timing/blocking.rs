@@ -10,7 +10,7 @@ use super::kernels::{KernelId, Kernels};
 use super::reason::Reason;
 use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
-use lazyguard_core::replay::{queue_may_be_full, Fact, Streams, Work};
+use lazyguard_core::replay::{queue_may_be_full, Fact, Streams};
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Record};
 use lazyguard_core::Nanos;
@@ -164,7 +164,7 @@ impl BlockingFold {
         }
         let needed = self.undecided.iter().map(|held| held.entry.record.entered).min().unwrap_or(record.entered);
         self.holders.see(entry, needed.min(record.entered));
-        if record.kind.is_call() && Work::is_submitted_by(record.entry_point.class()) {
+        if record.kind.is_call() && record.entry_point.class().only_submits() {
             self.submits(fact);
         }
         self.streams.see(record, fact.ended);

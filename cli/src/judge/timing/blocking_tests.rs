@@ -8,7 +8,7 @@ const MS: Nanos = 1_000_000;
 
 fn entry(thread_number: u32, call: &str, kind: Kind, at: Nanos, took: Nanos) -> Entry {
     let entry_point = EntryPoint::by_symbol(call.as_bytes()).unwrap();
-    let submits = Work::is_submitted_by(entry_point.class()) && kind != Kind::Preload && kind != Kind::Hazard;
+    let submits = entry_point.class().only_submits() && kind != Kind::Preload && kind != Kind::Hazard;
     let flags = if submits { flag::SUBMITTED } else { 0 };
     let function = u32::from(entry_point.class() == Class::Launch);
     let (stream, context) = (thread_number, 1);

@@ -6,8 +6,8 @@ use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
 use super::part::{Part, Parts};
 use super::sweep::{Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
-use lazyguard_core::api::Class;
-use lazyguard_core::replay::{Fact, Work};
+use lazyguard_core::api::{Class, Work};
+use lazyguard_core::replay::Fact;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
 use lazyguard_core::trace::{Kind, Lane, Payload, Record, StartFacts, SLOW_NANOS};
 use lazyguard_core::Nanos;
@@ -275,7 +275,7 @@ impl ColdStartFold {
             // A call that has not returned lasts past the end.
             let end = if record.returned == 0 { Nanos::MAX } else { begin.saturating_add(took) };
             self.sweep.goes_on(begin, end, part, of_start);
-            if record.kind == Kind::Call && Work::is_submitted_by(class) {
+            if record.kind == Kind::Call && class.only_submits() {
                 self.sweep.submits();
             }
         }
@@ -288,8 +288,8 @@ impl ColdStartFold {
                 let new = Slow { call: record.entry_point.info().base(), sum: Sum::default(), bytes: 0 };
                 let slow = self.allocations.entry(record.entry_point.id()).or_insert(new);
                 slow.sum.add(took);
-                slow.bytes = slow.bytes.saturating_add(match (Work::of(record), record.payload()) {
-                    (Some(Work::Allocate { .. }), Payload::Memory { bytes, .. }) => bytes,
+                slow.bytes = slow.bytes.saturating_add(match (record.work(), record.payload()) {
+                    (Some(Work::Allocate), Payload::Memory { bytes, .. }) => bytes,
                     _ => 0,
                 });
             }

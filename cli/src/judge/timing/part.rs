@@ -1,7 +1,7 @@
 //! The parts that the time of a start is divided into.
 
-use lazyguard_core::api::ColdKind;
-use lazyguard_core::replay::{Fact, Work};
+use lazyguard_core::api::Work;
+use lazyguard_core::replay::Fact;
 use lazyguard_core::trace::{Record, SLOW_NANOS};
 use serde::Serialize;
 use std::collections::HashMap;
@@ -91,20 +91,21 @@ impl Parts {
     pub fn of(&mut self, fact: &Fact<'_>, first: bool) -> Option<(Part, bool)> {
         let record = &fact.entry.record;
         let slow = record.took() >= SLOW_NANOS || record.returned == 0;
-        Some(match Work::of(record)? {
+        let waits = slow || !record.entry_point.class().only_submits();
+        Some(match record.work()? {
             Work::Preload => (Part::Preload, true),
-            Work::Load(ColdKind::Function) => (Part::Functions, true),
-            Work::Load(ColdKind::Module) if fact.compiles => (Part::Compile, true),
-            Work::Load(ColdKind::Module) => (Part::Modules, true),
+            Work::LoadFunction => (Part::Functions, true),
+            Work::LoadModule if fact.compiles => (Part::Compile, true),
+            Work::LoadModule => (Part::Modules, true),
             // Getting a context that is there is quick.
             Work::Context => (Part::Context, slow),
-            Work::Allocate { in_order } if slow || !in_order => (Part::Allocations, self.is_no_habit(record)),
-            Work::Free { in_order } if slow || !in_order => (Part::Allocations, false),
+            Work::Allocate if waits => (Part::Allocations, self.is_no_habit(record)),
+            Work::Free if waits => (Part::Allocations, false),
             Work::Graph => (Part::Graphs, slow && self.is_no_habit(record)),
-            Work::Copy { .. } => (Part::Copies, false),
+            Work::Copy => (Part::Copies, false),
             Work::Wait => (Part::Waits, false),
             Work::Submission if first => (Part::FirstLaunches, true),
-            Work::Submission | Work::Allocate { .. } | Work::Free { .. } => (Part::Submissions, false),
+            Work::Submission | Work::Allocate | Work::Free => (Part::Submissions, false),
             Work::Other => (Part::Calls, false),
         })
     }
