@@ -33,27 +33,18 @@ pub struct Records<'a, S> {
     /// Segments that were taken meanwhile, or could not be read.
     pub passed_over: u64,
     error: Option<io::Error>,
-    open: BinaryHeap<Reverse<Next>>,
-    slots: Vec<Open>,
-    free: Vec<usize>,
+    open: BinaryHeap<Reverse<Open>>,
 }
 
-/// The order, and the record's slot.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Next {
-    entered: Nanos,
-    thread_number: u32,
-    lane: Lane,
-    number: u64,
-    slot: usize,
-}
-
+/// A segment of which records are left, in the order of the next one: by its time, thread, lane and number.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
+    next: (Nanos, u32, Lane, u64),
     indexed: Indexed,
-    bytes: Vec<u8>,
+    position: u32,
     /// Empty where the records lie in order.
     order: Vec<u32>,
-    position: u32,
+    bytes: Vec<u8>,
 }
 
 impl Open {
@@ -63,16 +54,14 @@ impl Open {
         (self.indexed.first.wrapping_add(u64::from(place)), self.bytes.get(begin..).unwrap_or_default())
     }
 
-    fn next(&self, slot: usize) -> Next {
-        let (number, bytes) = self.bytes_of(self.position);
-        let Indexed { thread_number, lane, .. } = self.indexed;
-        Next { entered: word(bytes, record::ENTERED), thread_number, lane, number, slot }
+    fn stand_at(&mut self, position: u32) {
+        self.position = position;
+        let (number, bytes) = self.bytes_of(position);
+        self.next = (word(bytes, record::ENTERED), self.indexed.thread_number, self.indexed.lane, number);
     }
 
     /// A record in the course of a call may lie before the call's.
     fn sort(&mut self) {
-        self.order.clear();
-        self.position = 0;
         let key = |place: u32| {
             let (number, bytes) = self.bytes_of(place);
             (word(bytes, record::ENTERED), number)
@@ -87,17 +76,7 @@ impl Open {
 
 impl<'a, S: Source> Records<'a, S> {
     pub(super) fn new(source: &'a S, header: &'a Header, index: &'a Index) -> Self {
-        Self {
-            source,
-            header,
-            index,
-            opened: 0,
-            passed_over: 0,
-            error: None,
-            open: BinaryHeap::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-        }
+        Self { source, header, index, opened: 0, passed_over: 0, error: None, open: BinaryHeap::new() }
     }
 
     /// The first error; its segment was passed over.
@@ -107,49 +86,44 @@ impl<'a, S: Source> Records<'a, S> {
 
     fn open_due(&mut self) {
         while let Some(indexed) = self.index.segments.get(self.opened) {
-            if self.open.peek().is_some_and(|Reverse(next)| next.entered < indexed.begins) {
+            if self.open.peek().is_some_and(|Reverse(open)| open.next.0 < indexed.begins) {
                 return;
             }
             self.opened += 1;
-            let slot = self.free.pop().unwrap_or(self.slots.len());
-            if slot == self.slots.len() {
-                self.slots.push(Open { indexed: *indexed, bytes: Vec::new(), order: Vec::new(), position: 0 });
-            }
-            match self.load(slot, indexed) {
-                Ok(true) => {
-                    self.slots[slot].sort();
-                    self.open.push(Reverse(self.slots[slot].next(slot)));
-                }
+            match self.load(indexed) {
+                Ok(Some(open)) => self.open.push(Reverse(open)),
                 unread => {
                     self.error = self.error.take().or(unread.err());
                     self.passed_over += 1;
-                    self.free.push(slot);
                 }
             }
         }
     }
 
-    /// Whether the segment is still as it was looked through.
-    fn load(&mut self, slot: usize, indexed: &Indexed) -> io::Result<bool> {
+    /// `None` where the segment is no longer as it was looked through.
+    fn load(&self, indexed: &Indexed) -> io::Result<Option<Open>> {
         let offset = self.header.segments.area.place(u64::from(indexed.index));
         let size = BEFORE_RECORDS + u64::from(indexed.length) * RECORD_BYTES;
-        let open = &mut self.slots[slot];
-        open.indexed = *indexed;
-        open.bytes.resize(usize::try_from(size).unwrap_or(0), 0);
-        if fill(self.source, offset, &mut open.bytes)? < open.bytes.len() {
-            return Ok(false);
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(0)];
+        if fill(self.source, offset, &mut bytes)? < bytes.len() {
+            return Ok(None);
         }
         let mut after = [0; 2 * WORD];
         fill(self.source, offset, &mut after)?;
-        let at = |number| word(&open.bytes, number);
+        let at = |number| word(&bytes, number);
         let state = word(&after, segment::STATE);
-        Ok(at(segment::WHO) == u64::from(indexed.thread_number) | u64::from(indexed.thread) << 32
+        let is_same = at(segment::WHO) == u64::from(indexed.thread_number) | u64::from(indexed.thread) << 32
             && at(segment::FIRST) == indexed.first
             && low(at(segment::LANE)) == indexed.lane as u32
             && high(state) == indexed.count
             && (u64::from(low(state)) == segment::BEING_TAKEN) == indexed.being_taken
             // A cursor may count its records: see `cursors`.
-            && (u64::from(low(state)) == segment::CURRENT || word(&after, segment::LENGTH) >= u64::from(indexed.length)))
+            && (u64::from(low(state)) == segment::CURRENT || word(&after, segment::LENGTH) >= u64::from(indexed.length));
+        let next = (0, 0, indexed.lane, 0);
+        let mut open = Open { next, indexed: *indexed, position: 0, order: Vec::new(), bytes };
+        open.sort();
+        open.stand_at(0);
+        Ok(is_same.then_some(open))
     }
 }
 
@@ -160,17 +134,14 @@ impl<S: Source> Iterator for Records<'_, S> {
         loop {
             self.open_due();
             let mut top = self.open.peek_mut()?;
-            let slot = top.0.slot;
-            let open = &mut self.slots[slot];
+            let open = &mut top.0;
             let (number, bytes) = open.bytes_of(open.position);
             let words: [u64; WORDS] = std::array::from_fn(|number| word(bytes, number));
             let Indexed { thread_number, thread, lane, length, .. } = open.indexed;
-            open.position += 1;
-            if open.position < length {
-                top.0 = open.next(slot);
+            if open.position + 1 < length {
+                open.stand_at(open.position + 1);
             } else {
                 PeekMut::pop(top);
-                self.free.push(slot);
             }
             if let Some(record) = Record::from_words(&words) {
                 return Some(Entry { thread_number, thread, lane, number, record });

@@ -9,7 +9,7 @@ use crate::trace::layout::{record, segment};
 use crate::trace::{Kind, Lane, LaneUse};
 use crate::Nanos;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Indexed {
     pub index: u32,
     pub count: u32,

@@ -133,57 +133,37 @@ impl StringTable {
 
     /// Takes in the texts from the area's offset on, of which so many bytes are in use; none twice.
     pub(super) fn read_on<S: Source>(&mut self, source: &S, (offset, used): (u64, u64), defects: &mut Defects) {
-        let strings = self;
-        let before = strings.bytes as u64;
-        // The file's place of what is not yet taken in.
-        let mut place = offset.saturating_add(before);
-        let mut unread = used.saturating_sub(before);
-        if unread == 0 {
-            return;
-        }
-        let mut buffer = Vec::new();
-        let mut consumed = 0;
-        loop {
-            let rest = &buffer[consumed..];
-            let size = high(word(rest, 0)) as usize;
-            let left = rest.len() as u64 + unread;
-            if left == 0 {
+        let begin = offset.saturating_add(self.bytes as u64);
+        let mut left = used.saturating_sub(self.bytes as u64);
+        let mut unread = Vec::new();
+        while (unread.len() as u64) < left {
+            let (next, stretch) = (begin + unread.len() as u64, TEXT_STRETCH.min(left - unread.len() as u64));
+            // A hole in the file takes no room, reads as zeros, and is in no text.
+            let is_hole = source.next_data(next) >= next.saturating_add(stretch);
+            if is_hole || append(source, next, stretch as usize, &mut unread, defects) == 0 {
                 break;
             }
-            // The beginning of an entry is read before its size is believed.
-            let makes_sense = size >= 2 * WORD && size.is_multiple_of(WORD) && size as u64 <= left;
-            if rest.len() >= WORD && !makes_sense {
+        }
+        let (mut rest, mut place) = (&unread[..], begin);
+        while left > 0 {
+            let size = high(word(rest, 0)) as usize;
+            let makes_sense = size >= 2 * WORD && size.is_multiple_of(WORD);
+            let Some((entry, behind)) = rest.split_at_checked(size).filter(|_| makes_sense) else {
                 defects.note(place, || format!("a text of {size} bytes, {left} before the end"));
                 break;
-            }
-            if rest.len() < WORD || rest.len() < size {
-                buffer.drain(..consumed);
-                consumed = 0;
-                let next = place + buffer.len() as u64;
-                let stretch = TEXT_STRETCH.min(unread);
-                // A hole in the file takes no room, reads as zeros, and is in no text.
-                let is_hole = stretch > 0 && source.next_data(next) >= next.saturating_add(stretch);
-                let there = if is_hole { 0 } else { append(source, next, stretch as usize, &mut buffer, defects) };
-                unread = if there == 0 { 0 } else { unread - there as u64 };
-                if is_hole || there == 0 && !buffer.is_empty() {
-                    let before = buffer.len();
-                    defects.note(place, || format!("a text of {size} bytes, {before} before the end"));
-                    break;
-                }
-                continue;
-            }
-            let entry = &rest[..size];
-            if strings.take(entry).is_none() {
+            };
+            if self.take(entry).is_none() {
                 defects.note(place, || format!("a text of kind {} in {size} bytes", word(entry, 0) as u16));
             }
-            consumed += size;
-            strings.bytes += size;
-            place += size as u64;
+            self.bytes += size;
+            (rest, place, left) = (behind, place + size as u64, left - size as u64);
         }
-        strings.functions.sort();
-        strings.streams.sort();
-        strings.communicators.sort();
-        strings.graphs.sort();
+        if place > begin {
+            self.functions.sort();
+            self.streams.sort();
+            self.communicators.sort();
+            self.graphs.sort();
+        }
     }
 
     /// `None` if the entry is too small for its content.
