@@ -65,7 +65,7 @@ macro_rules! recorder {
 macro_rules! tracker {
     ($shape:expr) => {{
         loom::lazy_static! {
-            static ref WORLD: Tracker = Tracker::new(recorder!($shape));
+            static ref WORLD: Tracker = Tracker::new(recorder!($shape), Box::leak(Box::default()));
         }
         let tracker: &'static Tracker = &WORLD;
         tracker

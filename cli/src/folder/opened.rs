@@ -18,7 +18,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,12 +40,12 @@ impl RecordingFile {
 }
 
 impl Source for RecordingFile {
-    fn len(&self) -> io::Result<u64> {
-        Source::len(&self.file)
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        Source::read_at(&self.file, offset, buffer)
+        self.file.read_at(buffer, offset)
     }
 
     fn next_data(&self, offset: u64) -> u64 {

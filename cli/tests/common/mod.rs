@@ -5,7 +5,7 @@
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use lazyguard_core::trace::layout::{flag, state, Shape};
-use lazyguard_core::trace::read::{Source, Words};
+use lazyguard_core::trace::read::Source;
 use lazyguard_core::trace::{
     HazardNumbers, Kind, Lane, Preload, ProcessFacts, RawPayload, Record, Recorder, StartFacts,
 };
@@ -99,7 +99,8 @@ impl Job {
     pub fn of(shape: Shape, facts: &ProcessFacts) -> Self {
         let words: &'static [AtomicU64] = (0..shape.words()).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
         let recorder = Recorder::new(words, shape, facts).expect("words for the shape");
-        let tracker: &'static Tracker = Box::leak(Box::new(Tracker::new(Box::leak(Box::new(recorder)))));
+        let tracker: &'static Tracker =
+            Box::leak(Box::new(Tracker::new(Box::leak(Box::new(recorder)), Box::leak(Box::default()))));
         let context = tracker.context(0xc0, 1);
         Self { tracker, context }
     }
@@ -167,10 +168,9 @@ impl Job {
     /// The recording as a file holds it.
     pub fn bytes(&self, last_seen: u64) -> Vec<u8> {
         self.tracker.recorder().seen_alive(last_seen);
-        let words = self.tracker.recorder().words();
         // A word at a time, which takes an unoptimised test less time than a byte.
-        let mut bytes = vec![0; size_of_val(words)];
-        Words(words).read_at(0, &mut bytes).unwrap();
+        let mut bytes = vec![0; size_of_val(self.tracker.recorder().words())];
+        self.tracker.recorder().read_at(0, &mut bytes).unwrap();
         bytes
     }
 

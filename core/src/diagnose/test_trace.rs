@@ -4,7 +4,7 @@ use super::{diagnose, links_of, snapshot_at, Code, Diagnosis, Party, Snapshot, S
 use crate::api::{Class, ComputeTime, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::{flag, WORD};
-use crate::trace::read::{Recording, Source, Words};
+use crate::trace::read::{Recording, Source};
 use crate::trace::{Environment, Kind, Lane, RawPayload, Record};
 
 pub(super) const SECOND: u64 = 1_000_000_000;
@@ -273,7 +273,7 @@ impl TestTrace {
         recorder.seen_alive(NOW);
         // A word at a time: most of the time of these tests is spent here.
         let mut bytes = vec![0; recorder.words().len() * WORD];
-        Words(recorder.words()).read_at(0, &mut bytes).unwrap();
+        recorder.read_at(0, &mut bytes).unwrap();
         let recording = Recording::open(bytes).unwrap();
         assert_eq!(recording.defects(), []);
         recording

@@ -1,8 +1,8 @@
 //! Tests the readers of the slots' records: of threads without an entry, after jumps of signal handlers, and while threads go on, end and fold.
 
 use super::*;
-use crate::trace::layout::{flag, header, record, segment, thread, Shape, WORD};
-use crate::trace::read::{LiveRecording, Recording, Source, Words};
+use crate::trace::layout::{flag, header, record, segment, thread, Shape};
+use crate::trace::read::{LiveRecording, Recording, Source};
 use crate::trace::{Lane, RawPayload, Record};
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -15,10 +15,9 @@ fn with_a_stream() -> (Tracker, u32, u32) {
 }
 
 fn bytes_of(tracker: &Tracker) -> Vec<u8> {
-    let words = tracker.recorder().words();
     // A word at a time, which takes an unoptimised test less time than a byte.
-    let mut bytes = vec![0; words.len() * WORD];
-    Words(words).read_at(0, &mut bytes).unwrap();
+    let mut bytes = vec![0; size_of_val(tracker.recorder().words())];
+    tracker.recorder().read_at(0, &mut bytes).unwrap();
     bytes
 }
 
@@ -86,7 +85,7 @@ fn launches_of_a_thread_without_an_entry_are_in_the_recording() {
     launch(200);
     let published = slot.published().unwrap();
     assert_eq!((published.thread, published.record.entered), (9, 200));
-    let recording = Recording::open(Words(tracker.recorder().words())).unwrap();
+    let recording = Recording::open(tracker.recorder()).unwrap();
     let lost: u64 = recording.lanes().iter().map(|lane| lane.dropped + lane.overwritten).sum();
     let there = recording.records().filter(|entry| entry.thread == 9).count() as u64;
     assert_eq!((there, lost), (11, 0));
@@ -152,12 +151,12 @@ impl<'a> Moving<'a> {
 }
 
 impl Source for Moving<'_> {
-    fn len(&self) -> io::Result<u64> {
-        Words(self.tracker.recorder().words()).len()
+    fn size(&self) -> io::Result<u64> {
+        self.tracker.recorder().size()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = Words(self.tracker.recorder().words()).read_at(offset, buffer);
+        let read = self.tracker.recorder().read_at(offset, buffer);
         self.reads.set(self.reads.get() + 1);
         if self.reads.get() == self.at {
             self.then.take().into_iter().for_each(|then| then());
@@ -190,7 +189,7 @@ fn a_segment_that_is_left_while_it_is_read_has_no_unknown_records() {
 struct Shrinks(Vec<u8>, usize);
 
 impl Source for Shrinks {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
     }
 
@@ -229,7 +228,7 @@ fn odd_numbers_in_cursors_heads_and_header_are_read() {
     let shape = Shape { threads: 3, contexts: 2, streams: 2, text_bytes: 256, segments: [5, 2, 2], records: 3 };
     let words: Box<[Word]> = (0..shape.words()).map(|_| Word::new(0)).collect();
     let recorder = Box::leak(Box::new(Recorder::new(Box::leak(words), shape, &ProcessFacts::default()).unwrap()));
-    let tracker = Tracker::new(recorder);
+    let tracker = Tracker::new(recorder, Box::leak(Box::default()));
     let context = tracker.context(0xa, 0);
     let stream = created(&tracker, 0x100, context);
     let slot = launching(&tracker, 9, stream, context);

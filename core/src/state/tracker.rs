@@ -15,8 +15,7 @@ use crate::api::{GraphContents, Operation};
 use crate::map::HashMap;
 use crate::order;
 use crate::sync::AtomicU64 as Word;
-use crate::trace::layout::Shape;
-use crate::trace::{ProcessFacts, Recorder};
+use crate::trace::Recorder;
 use crate::Nanos;
 use dashmap::DashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -61,25 +60,9 @@ fn elsewhere<const WORDS: usize>() -> &'static [Word; WORDS] {
     Box::leak(Box::new(std::array::from_fn(|_| Word::new(0))))
 }
 
-impl Default for Tracker {
-    /// A state that is recorded nowhere, for tests.
-    fn default() -> Self {
-        let shape = Shape::of_bytes(Shape::SMALLEST);
-        let words: Box<[Word]> = (0..shape.words()).map(|_| Word::new(0)).collect();
-        let recorder = Recorder::new(Box::leak(words), shape, &ProcessFacts::default());
-        Self::new(Box::leak(Box::new(
-            recorder.unwrap_or_else(|| unreachable!("the words are as many as the shape needs")),
-        )))
-    }
-}
-
 impl Tracker {
-    pub fn new(recorder: &'static Recorder<'static>) -> Self {
-        Self::with_epoch(recorder, Box::leak(Box::default()))
-    }
-
-    /// The same, with its epoch in this place, where launches find it at once.
-    pub fn with_epoch(recorder: &'static Recorder<'static>, epoch: &'static AtomicU32) -> Self {
+    /// The epoch is in this place, where launches find it at once.
+    pub fn new(recorder: &'static Recorder<'static>, epoch: &'static AtomicU32) -> Self {
         let launchers = Arc::new(Launchers::new(recorder.shape().streams));
         let of_slot = launchers.clone();
         let tracker = Self {

@@ -3,10 +3,21 @@ use super::*;
 use crate::api::{Class, EntryPoint, StreamKind};
 use crate::replay::Scope;
 use crate::state::{begin_fast, object_key, Caller, FastSubmission, FunctionKind, Known, SubmissionFacts};
-use crate::trace::RawPayload;
+use crate::trace::layout::Shape;
+use crate::trace::{ProcessFacts, RawPayload};
 
 #[path = "recorded_tests.rs"]
 mod recorded;
+
+impl Default for Tracker {
+    /// A state over a recording in memory.
+    fn default() -> Self {
+        let shape = Shape::of_bytes(Shape::SMALLEST);
+        let words: Box<[Word]> = (0..shape.words()).map(|_| Word::new(0)).collect();
+        let recorder = Recorder::new(Box::leak(words), shape, &ProcessFacts::default()).unwrap();
+        Self::new(Box::leak(Box::new(recorder)), Box::leak(Box::default()))
+    }
+}
 
 fn created(tracker: &Tracker, handle: u64, context: u32) -> u32 {
     tracker.stream(StreamKey { handle, context: 0, thread: 0 }, context, StreamKind::NonBlocking, 1)

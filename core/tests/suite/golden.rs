@@ -37,7 +37,7 @@ fn recordings(folder: &Path) -> Vec<PathBuf> {
 #[test]
 fn what_is_read_from_each_golden_recording_stays_the_same() {
     for path in within(&all()).iter().flat_map(|folder| recordings(folder)) {
-        let recording = Recording::open(std::fs::File::open(&path).expect("the recording")).expect("a recording");
+        let recording = Recording::open(std::fs::read(&path).expect("the recording")).expect("a recording");
         let expected = std::fs::read(path.with_extension("json")).expect("what is to be read");
         let expected: serde_json::Value = serde_json::from_slice(&expected).expect("JSON");
         let found = dump(&recording);

@@ -53,8 +53,20 @@ fn what_is_no_recording_of_this_version_is_refused_in_a_line() {
     assert_eq!(refused(b"LGTRACE\n\x01\0\0"), "this is not a recording");
     file.set(header::VERSION, pair(4_u32, 4096_u32));
     assert_eq!(refused(&file.bytes), "this is a recording of version 4; this build reads version 1");
-    let folder = std::fs::File::open(env!("CARGO_MANIFEST_DIR")).expect("a folder");
-    assert!(matches!(Recording::open(folder), Err(Unreadable::Io(_))));
+    assert!(matches!(Recording::open(Failing), Err(Unreadable::Io(_))));
+}
+
+/// A file of which no byte can be read.
+struct Failing;
+
+impl Source for Failing {
+    fn size(&self) -> io::Result<u64> {
+        Ok(4096)
+    }
+
+    fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::ErrorKind::IsADirectory.into())
+    }
 }
 
 /// The writer allocates the file, fills in the header, and stores the mark last: it may be killed at each of these.
@@ -318,7 +330,7 @@ impl Living {
 }
 
 impl Source for Living {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.bytes.borrow().len() as u64)
     }
 
@@ -444,7 +456,7 @@ struct Hollow {
 }
 
 impl Source for Hollow {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.length)
     }
 

@@ -224,7 +224,7 @@ fn of_threads_that_record_at_once_each_record_is_there_or_counted() {
 struct Memory(&'static [AtomicU64]);
 
 impl Source for Memory {
-    fn len(&self) -> io::Result<u64> {
+    fn size(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64 * 8)
     }
 

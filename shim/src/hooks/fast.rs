@@ -371,7 +371,7 @@ mod tests {
             of_graphs: std::sync::Mutex::default(),
             process: Process {
                 settings,
-                tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch),
+                tracker: Tracker::new(Box::leak(Box::new(recorder)), &HOT.epoch),
                 id: std::process::id(),
                 program: String::new(),
                 rank: String::new(),

@@ -122,7 +122,7 @@ fn build(initialised: Initialised) {
         of_graphs: Mutex::default(),
         process: Process {
             settings,
-            tracker: Tracker::with_epoch(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
+            tracker: Tracker::new(Box::leak(Box::new(recorder)), &HOT.epoch).known_by(thread::number),
             id: std::process::id(),
             program: facts.program,
             rank: facts.rank,

@@ -49,7 +49,7 @@ pub(super) struct Header {
 
 impl Header {
     pub(super) fn read<S: Source>(source: &S, defects: &mut Defects) -> Result<Self, Unreadable> {
-        let length = source.len().map_err(Unreadable::Io)?;
+        let length = source.size().map_err(Unreadable::Io)?;
         let head = checked_head(source, length, defects)?;
         let facts = facts(&head);
         let missing = missing(&facts, length);

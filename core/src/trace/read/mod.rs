@@ -19,7 +19,7 @@ mod unfolded;
 pub use defects::{Defect, Unreadable};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
-pub use source::{Source, Words};
+pub use source::Source;
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 

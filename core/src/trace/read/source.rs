@@ -1,23 +1,17 @@
 //! The sources of a recording's bytes: files and memory. A file may shrink while it is read.
 
 use super::defects::Defects;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::Ordering;
 use crate::trace::layout::{record, segment, WORD};
 use crate::trace::Recorder;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 pub(super) const BEFORE_RECORDS: u64 = (segment::RECORDS * WORD) as u64;
 pub(super) const RECORD_BYTES: u64 = (record::WORDS * WORD) as u64;
 
 pub trait Source {
-    fn len(&self) -> io::Result<u64>;
-
-    fn is_empty(&self) -> io::Result<bool> {
-        Ok(self.len()? == 0)
-    }
+    fn size(&self) -> io::Result<u64>;
 
     /// The next offset that may hold something other than zero, `u64::MAX` for none; the offset itself where unknown.
     fn next_data(&self, offset: u64) -> u64 {
@@ -28,19 +22,9 @@ pub trait Source {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-impl Source for File {
-    fn len(&self) -> io::Result<u64> {
-        Ok(self.metadata()?.len())
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        FileExt::read_at(self, buffer, offset)
-    }
-}
-
 impl Source for [u8] {
-    fn len(&self) -> io::Result<u64> {
-        Ok(<[u8]>::len(self) as u64)
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -52,8 +36,8 @@ impl Source for [u8] {
 }
 
 impl Source for Vec<u8> {
-    fn len(&self) -> io::Result<u64> {
-        Source::len(self.as_slice())
+    fn size(&self) -> io::Result<u64> {
+        self.as_slice().size()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -61,36 +45,10 @@ impl Source for Vec<u8> {
     }
 }
 
-/// A recording in its own process.
-#[derive(Clone, Copy, Debug)]
-pub struct Words<'a>(pub &'a [AtomicU64]);
-
-impl Source for Words<'_> {
-    fn len(&self) -> io::Result<u64> {
-        Ok((self.0.len() * WORD) as u64)
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let Ok(mut at) = usize::try_from(offset) else { return Ok(0) };
-        let mut done = 0;
-        while done < buffer.len() {
-            let Some(word) = self.0.get(at / WORD) else { break };
-            // Acquire: the reads after that of a word see everything stored before the word.
-            let bytes = word.load(Ordering::Acquire).to_le_bytes();
-            let there = &bytes[at % WORD..];
-            let count = there.len().min(buffer.len() - done);
-            buffer[done..done + count].copy_from_slice(&there[..count]);
-            done += count;
-            at += count;
-        }
-        Ok(done)
-    }
-}
-
-/// Segments that may not be taken yet are read as zeros, without a look at them.
+/// A recording in its own process. Segments that may not be taken yet are read as zeros, without a look at them.
 impl Source for Recorder<'_> {
-    fn len(&self) -> io::Result<u64> {
-        Words(self.words()).len()
+    fn size(&self) -> io::Result<u64> {
+        Ok((self.words().len() * WORD) as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -106,13 +64,23 @@ impl Source for Recorder<'_> {
                 length = length.min(closed.start - at);
             }
         }
-        Words(self.words()).read_at(offset, &mut buffer[..length])
+        let mut done = 0;
+        while done < length {
+            let Some(word) = self.words().get((at + done) / WORD) else { break };
+            // Acquire: the reads after that of a word see everything stored before the word.
+            let bytes = word.load(Ordering::Acquire).to_le_bytes();
+            let there = &bytes[(at + done) % WORD..];
+            let count = there.len().min(length - done);
+            buffer[done..done + count].copy_from_slice(&there[..count]);
+            done += count;
+        }
+        Ok(done)
     }
 }
 
 impl<S: Source + ?Sized> Source for &S {
-    fn len(&self) -> io::Result<u64> {
-        (**self).len()
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -188,6 +156,9 @@ pub(super) fn words<S: Source, const N: usize>(source: &S, offset: u64) -> [u64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sync::AtomicU64;
+    use crate::trace::layout::Shape;
+    use crate::trace::ProcessFacts;
 
     #[test]
     fn reading_past_the_end_gives_what_is_there() {
@@ -202,21 +173,20 @@ mod tests {
 
     #[test]
     fn words_in_memory_read_as_their_bytes_do() {
-        let words: Vec<_> = (0..4_u64).map(|n| AtomicU64::new((n << 56) | (0x0102_0304 + n))).collect();
+        let shape = Shape::of_bytes(Shape::SMALLEST);
+        let words: Vec<_> = (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
+        let recorder = Recorder::new(&words, shape, &ProcessFacts::default()).unwrap();
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect();
-        assert_eq!(Words(&words).len().unwrap(), 32);
-        for (offset, size) in [(0, 32), (3, 7), (8, 8), (5, 100), (31, 4), (32, 1), (u64::MAX, 3)] {
+        let end = bytes.len() as u64;
+        assert_eq!(recorder.size().unwrap(), end);
+        for (offset, size) in [(0, 32), (3, 7), (8, 8), (5, 100), (end - 1, 4), (end, 1), (u64::MAX, 3)] {
             let read = |source: &dyn Fn(&mut [u8]) -> io::Result<usize>| {
                 let mut buffer = vec![0; size];
                 let count = source(&mut buffer).unwrap();
                 buffer.truncate(count);
                 buffer
             };
-            assert_eq!(
-                read(&|b| Words(&words).read_at(offset, b)),
-                read(&|b| bytes.read_at(offset, b)),
-                "{offset} {size}"
-            );
+            assert_eq!(read(&|b| recorder.read_at(offset, b)), read(&|b| bytes.read_at(offset, b)), "{offset} {size}");
         }
     }
 

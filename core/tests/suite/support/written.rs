@@ -5,7 +5,7 @@ use lazyguard_core::state::{
     begin_fast, Caller, FastSubmission, FunctionKind, Known, StreamKey, StreamKind, SubmissionFacts, Tracker,
 };
 use lazyguard_core::trace::layout::Shape;
-use lazyguard_core::trace::read::{Source, Words};
+use lazyguard_core::trace::read::Source;
 use lazyguard_core::trace::{Communication, Kind, Lane, ProcessFacts, RawPayload, Record, Recorder, StartFacts};
 use std::sync::atomic::AtomicU64;
 
@@ -35,15 +35,14 @@ pub fn process_facts() -> ProcessFacts {
 pub fn world_of(shape: Shape, facts: &ProcessFacts) -> &'static Tracker {
     let words: &'static [AtomicU64] = (0..shape.words()).map(|_| AtomicU64::new(0)).collect::<Vec<_>>().leak();
     let recorder = Recorder::new(words, shape, facts).expect("words for the shape");
-    Box::leak(Box::new(Tracker::new(Box::leak(Box::new(recorder)))))
+    Box::leak(Box::new(Tracker::new(Box::leak(Box::new(recorder)), Box::leak(Box::default()))))
 }
 
 /// The recording as a file.
 pub fn bytes(tracker: &Tracker) -> Vec<u8> {
-    let words = tracker.recorder().words();
     // A word at a time, which takes an unoptimised test less time than a byte.
-    let mut bytes = vec![0; size_of_val(words)];
-    Words(words).read_at(0, &mut bytes).expect("words can be read");
+    let mut bytes = vec![0; size_of_val(tracker.recorder().words())];
+    tracker.recorder().read_at(0, &mut bytes).expect("words can be read");
     bytes
 }
 
