@@ -3,6 +3,8 @@
 //! The driver writes such a dump by its debugger interface, to which a debugger, another tool, the server of MPS and the host of a virtual GPU
 //! have a claim of their own.
 
+use crate::image::number;
+
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
 const DEBUGGER: &str = "CUDBG_";
 /// The variable with MPS's folder, its default, and the file in it by which clients find the server.
@@ -39,9 +41,7 @@ pub fn is_virtual(device: &str) -> bool {
 
 /// Whether a file that begins so is an ELF file whose table of sections lies within it: the driver writes the table last.
 pub fn is_whole(head: &[u8], size: u64) -> bool {
-    let number = |at: usize, bytes: usize| {
-        Some(head.get(at..at + bytes)?.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-    };
+    let number = |at, bytes| number(head, at, bytes);
     let end = || {
         // With too many sections for the field, the count is in the first one.
         let (table, entry, count) = (number(0x28, 8)?, number(0x3a, 2)?, number(0x3c, 2)?.max(1));
