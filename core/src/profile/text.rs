@@ -17,6 +17,7 @@
 //! itself. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
 
 use super::{ImageId, LoadOptions, Place, Profile, Seen, Uses};
+use percent_encoding::{percent_decode_str, utf8_percent_encode, AsciiSet, CONTROLS};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use twox_hash::XxHash3_64;
@@ -44,6 +45,9 @@ impl fmt::Display for Damage {
 
 const PROGRAM: &str = "-";
 
+/// Names are escaped as in a URL, where they would end a field or begin an escape.
+const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
+
 const LOAD: &str = "load";
 const LOAD_LIBRARY: &str = "load-library";
 
@@ -60,7 +64,7 @@ impl Profile {
         let mut lines = String::new();
         let add_kernels = |lines: &mut String, kernels: &BTreeSet<String>| {
             for kernel in kernels {
-                let _ = writeln!(lines, "kernel\t{}", kernel.escape_debug());
+                let _ = writeln!(lines, "kernel\t{}", utf8_percent_encode(kernel, ESCAPED));
             }
         };
         for (id, Uses { day, loads, kernels }) in &self.images {
@@ -73,7 +77,7 @@ impl Profile {
         }
         for (Place { object, offset, image }, Uses { day, kernels, .. }) in &self.libraries {
             let object = if object.is_empty() { PROGRAM } else { object };
-            let _ = writeln!(lines, "library\t{image}\t{offset:x}\t{day}\t{}", object.escape_debug());
+            let _ = writeln!(lines, "library\t{image}\t{offset:x}\t{day}\t{}", utf8_percent_encode(object, ESCAPED));
             add_kernels(&mut lines, kernels);
         }
         for (id, Seen { day, is_used }) in &self.seen {
@@ -155,27 +159,7 @@ fn options_of(text: &str) -> Option<LoadOptions> {
 }
 
 fn unescaped(text: &str) -> Option<String> {
-    let mut name = String::new();
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c != '\\' {
-            name.push(c);
-            continue;
-        }
-        name.push(match rest.next()? {
-            'n' => '\n',
-            't' => '\t',
-            'r' => '\r',
-            '0' => '\0',
-            'u' => {
-                let digits: String = rest.by_ref().skip_while(|c| *c == '{').take_while(|c| *c != '}').collect();
-                u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32)?
-            }
-            plain @ ('\\' | '\'' | '"') => plain,
-            _ => return None,
-        });
-    }
-    Some(name)
+    Some(percent_decode_str(text).decode_utf8().ok()?.into_owned())
 }
 
 #[cfg(test)]
@@ -190,7 +174,7 @@ mod tests {
         profile.loaded(one, LoadOptions::default().of_library(), 3, 3);
         profile.loaded(one, LoadOptions::new([(0, 32)]).unwrap().of_library(), 4, 3);
         profile.loaded(two, LoadOptions::default(), 7, 20_771);
-        for kernel in ["spin(int*)", "a name\twith \"every\"\nthing \\ in it \u{7f}\u{202e}", "größe", ""] {
+        for kernel in ["spin(int*)", "a name\twith \"every\"\nthing \\ %41 in it \u{7f}\u{202e}", "größe", ""] {
             profile.used(one, kernel);
         }
         for (object, offset) in [("", 24), ("lib\tdecode.so", u64::MAX), ("lib\tdecode.so", 0)] {
@@ -256,7 +240,7 @@ mod tests {
             assert_eq!(damage(lines), Damage::Line(2), "{lines:?}");
         }
         for line in
-            ["load\t1\t3=5\n", "load\tx\t-\n", "load\t1\t0=32,\n", "kernel\ta\tb\n", "kernel\t\\x\n", "image\tx\t1\n"]
+            ["load\t1\t3=5\n", "load\tx\t-\n", "load\t1\t0=32,\n", "kernel\ta\tb\n", "kernel\t%ff\n", "image\tx\t1\n"]
         {
             assert_eq!(damage(&format!("{image}{line}")), Damage::Line(3), "{line:?}");
         }
