@@ -36,21 +36,11 @@ impl StreamKind {
     pub fn from_number(number: u64) -> Self {
         usize::try_from(number).ok().and_then(|n| Self::ALL.get(n).copied()).unwrap_or(Self::Unknown)
     }
-
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::NonBlocking => "non-blocking",
-            Self::Legacy => "legacy default",
-            Self::PerThread => "per-thread default",
-            Self::Unknown => "unknown",
-        }
-    }
 }
 
 impl fmt::Display for StreamKind {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        self.serialize(out)
     }
 }
 
@@ -196,7 +186,7 @@ mod tests {
     fn a_kind_is_written_as_a_report_names_it() {
         for kind in StreamKind::ALL {
             let json = serde_json::to_value(kind).unwrap();
-            assert_eq!(json, kind.name());
+            assert_eq!(json, kind.to_string());
             assert_eq!(serde_json::from_value::<StreamKind>(json).unwrap(), kind);
         }
         assert_eq!(serde_json::from_str::<StreamKind>("\"one to come\"").unwrap(), StreamKind::Unknown);

@@ -300,19 +300,10 @@ fn is_unseen(finding: &Finding<'_>) -> Option<u32> {
 }
 
 /// Rank of the report: the call that blocks the others first. A code without a rank comes last.
-fn order(code: Code) -> u8 {
-    match code {
-        Code::LG202 => 0,
-        Code::LG201 => 1,
-        Code::LG206 => 2,
-        Code::LG207 => 3,
-        Code::LG203 => 4,
-        Code::LG205 => 5,
-        Code::LG204 => 6,
-        Code::LG208 => 7,
-        Code::LG211 => 8,
-        _ => 9,
-    }
+fn order(code: Code) -> usize {
+    use Code::{LG201, LG202, LG203, LG204, LG205, LG206, LG207, LG208, LG211};
+    const RANKS: [Code; 9] = [LG202, LG201, LG206, LG207, LG203, LG205, LG204, LG208, LG211];
+    RANKS.iter().position(|&ranked| ranked == code).unwrap_or(RANKS.len())
 }
 
 #[cfg(test)]

@@ -122,19 +122,8 @@ pub struct HangReport {
 
 impl HangReport {
     pub fn new(process: u32, program: &str, folder: Option<&str>, snapshot: Snapshot, preload: PreloadSummary) -> Self {
-        let diagnosis = diagnose(&snapshot);
-        Self {
-            schema: SCHEMA,
-            process,
-            program: program.to_owned(),
-            folder: folder.map(str::to_owned),
-            status: diagnosis.status,
-            verdicts: diagnosis.verdicts,
-            slow: diagnosis.slow,
-            snapshot,
-            preload,
-            ..Self::default()
-        }
+        let (program, folder) = (program.to_owned(), folder.map(str::to_owned));
+        Self { schema: SCHEMA, process, program, folder, snapshot, preload, ..Self::default() }.diagnosed_anew()
     }
 
     /// Another build may have written the report's verdicts.

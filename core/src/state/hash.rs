@@ -17,10 +17,6 @@ impl Hasher for HandleHasher {
         self.0 = (product >> 64) as u64 ^ product as u64;
     }
 
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
     fn write(&mut self, bytes: &[u8]) {
         for chunk in bytes.chunks(8) {
             let mut word = [0; 8];

@@ -30,21 +30,14 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const fn from_number(number: u8) -> Option<Self> {
-        Some(match number {
-            0 => Self::Call,
-            1 => Self::ColdFunction,
-            2 => Self::ColdModule,
-            3 => Self::Hazard,
-            4 => Self::Preload,
-            5 => Self::Queries,
-            8 => Self::HostBegins,
-            9 => Self::HostEnds,
-            10 => Self::Seen,
-            11 => Self::Activity,
-            13 => Self::Communication,
-            _ => return None,
-        })
+    const ALL: [Self; 11] = {
+        use Kind::{Activity, Call, ColdFunction, ColdModule, Communication, Hazard};
+        use Kind::{HostBegins, HostEnds, Preload, Queries, Seen};
+        [Call, ColdFunction, ColdModule, Hazard, Preload, Queries, HostBegins, HostEnds, Seen, Activity, Communication]
+    };
+
+    pub fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| *kind as u8 == number)
     }
 
     /// The kind of a call that loads nothing on first use, and its number of queries.

@@ -62,7 +62,7 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         .map(|stream| {
             json!({
                 "number": stream.number, "handle": stream.handle, "context": stream.context, "thread": stream.thread,
-                "kind": stream.kind.name(), "alive": stream.alive, "capturing": stream.capturing,
+                "kind": stream.kind, "alive": stream.alive, "capturing": stream.capturing,
                 "destroyed": stream.destroyed, "submitted": stream.work.submissions.count, "last_submitted": stream.work.submissions.last,
                 "complete_until": stream.work.complete_until, "born": stream.born,
                 "first_since_idle": operation(stream.work.submissions.first_since_idle),
@@ -145,7 +145,7 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
             "number": number, "at": at, "name": f.name, "handle": f.handle, "owner": f.owner, "kernel": f.kernel,
         })).collect::<Vec<_>>(),
         "stream_texts": texts_read.streams().map(|(number, at, s)| json!({
-            "number": number, "at": at, "context": s.context, "handle": s.handle, "kind": s.kind.name(),
+            "number": number, "at": at, "context": s.context, "handle": s.handle, "kind": s.kind,
         })).collect::<Vec<_>>(),
         "graphs": texts_read.graphs().map(|(handle, at, graph)| json!({
             "handle": handle, "at": at, "nodes": graph.nodes, "unseen": graph.unseen, "changed": graph.changed,
