@@ -51,7 +51,7 @@ impl<'a> Lines<'a> {
         line.holds = line.graph.and_then(|graph| self.holds(graph, record));
         line.function = self.names.function_of(record);
         if let Some(noted) = HazardEvent::of(record, entry.thread) {
-            line.in_flight = self.in_flight.function(noted.other.function, record.meant_at());
+            line.in_flight = self.in_flight.function(noted.other.operation.function, record.meant_at());
         }
         line
     }

@@ -87,7 +87,7 @@ impl Aggregator {
         let Some(noted) = HazardEvent::of(&entry.record, entry.thread) else { return };
         let texts = recording.strings();
         let name = |number: u32| texts.function(number, noted.noted).and_then(|function| function.name);
-        self.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.function) });
+        self.read(&noted, Names { kernel: name(noted.function), other: name(noted.other.operation.function) });
     }
 
     pub fn hazards_of<S: Source>(&self, recording: &Recording<S>) -> Vec<Hazard> {
@@ -141,7 +141,8 @@ impl Aggregator {
 
 fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
     let noted = &group.first;
-    let submitted_by = EntryPoint::by_id(noted.other.entry_point).map_or("", |entry_point| entry_point.info().base());
+    let submitted_by =
+        EntryPoint::by_id(noted.other.operation.entry_point).map_or("", |entry_point| entry_point.info().base());
     let mut hazard = Hazard {
         code: same.code,
         title: same.code.title().to_owned(),
@@ -161,7 +162,7 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
             stream: noted.stream,
             other_stream: noted.other.stream,
             other: group.other.as_deref().map_or_else(|| submitted_by.to_owned(), demangle),
-            other_at: noted.other.at,
+            other_at: noted.other.operation.at,
             held_nanos: noted.held().unwrap_or(0),
             caller: noted.caller,
             place: None,

@@ -1,5 +1,6 @@
 use super::*;
-use crate::hazard::ConflictingOperation;
+use crate::api::Operation;
+use crate::state::InFlight;
 use crate::trace::Record;
 
 fn noted(code: Code, call: &str, at: u64) -> HazardEvent {
@@ -14,7 +15,7 @@ fn noted(code: Code, call: &str, at: u64) -> HazardEvent {
         stream: 2,
         class: StreamClass::NonBlocking,
         function: 1,
-        other: ConflictingOperation { stream: 1, function: 2, entry_point: 54, at: 1 },
+        other: InFlight { stream: 1, operation: Operation { at: 1, entry_point: 54, function: 2 } },
         caller: 0x99,
         count: 0,
     }

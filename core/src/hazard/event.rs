@@ -1,7 +1,8 @@
 //! One occurrence of a hazard, and its record, from which the live process and the reader of its recording report the same.
 
 use super::StreamClass;
-use crate::api::{Code, EntryPoint};
+use crate::api::{Code, EntryPoint, Operation};
+use crate::state::InFlight;
 use crate::trace::{HazardNumbers, Kind, Payload, RawPayload, Record};
 use crate::Nanos;
 
@@ -25,14 +26,6 @@ impl Flags {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ConflictingOperation {
-    pub stream: u32,
-    pub function: u32,
-    pub entry_point: u16,
-    pub at: Nanos,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HazardEvent {
     pub code: Code,
@@ -48,7 +41,8 @@ pub struct HazardEvent {
     pub class: StreamClass,
     /// Its number, or 0.
     pub function: u32,
-    pub other: ConflictingOperation,
+    /// The other of the two operations.
+    pub other: InFlight,
     pub caller: u64,
     /// From 1; 0 before it is counted.
     pub count: u32,
@@ -71,36 +65,39 @@ impl HazardEvent {
             stream: record.stream,
             class: StreamClass::from_number(numbers.class)?,
             function: record.function,
-            other: ConflictingOperation {
+            other: InFlight {
                 stream: numbers.other_stream,
-                function: numbers.function_or_thread,
-                entry_point: numbers.other_entry_point,
-                at: before,
+                operation: Operation {
+                    at: before,
+                    entry_point: numbers.other_entry_point,
+                    function: numbers.function_or_thread,
+                },
             },
             caller: record.caller,
             count: record.result as u32,
         };
         if is_about_the_earlier(code) {
-            (noted.at, noted.other.at) = (before, record.entered);
-            (noted.thread, noted.other.function) = (numbers.function_or_thread, 0);
+            (noted.at, noted.other.operation.at) = (before, record.entered);
+            (noted.thread, noted.other.operation.function) = (numbers.function_or_thread, 0);
         }
         Some(noted)
     }
 
     pub fn record(&self) -> Record {
+        let InFlight { stream: other_stream, operation: other } = self.other;
         let (entered, before, function_or_thread) = match is_about_the_earlier(self.code) {
-            true => (self.other.at, self.at, self.thread),
-            false => (self.at, self.other.at, self.other.function),
+            true => (other.at, self.at, self.thread),
+            false => (self.at, other.at, other.function),
         };
         // A distance, not a time: it fits for days, however long the process has run.
         let distance = if before == 0 { 0 } else { entered.saturating_sub(before).saturating_add(1) };
         let raw = RawPayload::hazard(HazardNumbers {
             code: self.code.number(),
-            other_entry_point: self.other.entry_point,
+            other_entry_point: other.entry_point,
             marks: self.flags.0,
             class: self.class.number(),
             distance,
-            other_stream: self.other.stream,
+            other_stream,
             function_or_thread,
         });
         Record {
@@ -150,7 +147,7 @@ mod tests {
             stream: 3,
             class: StreamClass::PerThread,
             function: 5,
-            other: ConflictingOperation { stream: 2, function: 8, entry_point: 54, at: 4_000_000 },
+            other: InFlight { stream: 2, operation: Operation { at: 4_000_000, entry_point: 54, function: 8 } },
             caller: 0x1234,
             count: 4,
         }
@@ -171,14 +168,20 @@ mod tests {
         }
         // The same time is distinct from an unknown one.
         for at in [0, 1, 9_000_000] {
-            let noted = HazardEvent { other: ConflictingOperation { at, ..noted.other }, ..noted };
+            let noted = HazardEvent {
+                other: InFlight { operation: Operation { at, ..noted.other.operation }, ..noted.other },
+                ..noted
+            };
             assert_eq!(through(noted), noted);
         }
         // Later than the call, by the clock of another thread: not before it.
-        let later = HazardEvent { other: ConflictingOperation { at: 9_000_001, ..noted.other }, ..noted };
-        assert_eq!(through(later).other.at, 9_000_000);
+        let later = HazardEvent {
+            other: InFlight { operation: Operation { at: 9_000_001, ..noted.other.operation }, ..noted.other },
+            ..noted
+        };
+        assert_eq!(through(later).other.operation.at, 9_000_000);
         // A wait, and the write after it.
-        let other = ConflictingOperation { stream: 2, function: 0, entry_point: 96, at: 9_500_000 };
+        let other = InFlight { stream: 2, operation: Operation { at: 9_500_000, entry_point: 96, function: 0 } };
         let wait = HazardEvent { code: Code::LG103, function: 0, other, ..noted };
         assert_eq!(through(wait), wait);
         assert_eq!(wait.record().entered, 9_500_000);

@@ -25,6 +25,6 @@ pub mod rules;
 mod waits;
 
 pub use aggregator::{Aggregator, Counted, Names, MOST_GROUPS};
-pub use event::{blocks_the_host, ConflictingOperation, Flags, HazardEvent};
+pub use event::{blocks_the_host, Flags, HazardEvent};
 pub use group::{joined, FirstOccurrence, Hazard, HazardFile, StreamClass};
 pub use waits::{Outstanding, Waits, Writes};

@@ -95,7 +95,7 @@ mod tests {
 
     fn in_flight(streams: &[u32]) -> Vec<InFlight> {
         let oldest = |stream: u32| Operation { at: u64::from(stream), entry_point: 1, function: 0 };
-        streams.iter().map(|&stream| InFlight { stream, oldest: oldest(stream) }).collect()
+        streams.iter().map(|&stream| InFlight { stream, operation: oldest(stream) }).collect()
     }
 
     #[test]

@@ -280,13 +280,13 @@ impl Tracker {
             .streams
             .iter()
             .filter(|(_, s)| context == 0 || s.context() == context)
-            .filter_map(|(stream, s)| Some(InFlight { stream, oldest: s.oldest(self.idle_until(s.context()))? }))
+            .filter_map(|(stream, s)| Some(InFlight { stream, operation: s.oldest(self.idle_until(s.context()))? }))
             .collect();
         // Work of destroyed streams that are no longer followed one by one: of no stream, but in flight.
         all.extend(self.contexts().filter(|(number, c)| (context == 0 || context == *number) && c.has_orphans()).map(
-            |(_, c)| InFlight { stream: 0, oldest: Operation { at: c.idle_until(), entry_point: 0, function: 0 } },
+            |(_, c)| InFlight { stream: 0, operation: Operation { at: c.idle_until(), entry_point: 0, function: 0 } },
         ));
-        order::sort_by_key(&mut all, |f| f.oldest.at);
+        order::sort_by_key(&mut all, |f| f.operation.at);
         all.extend((!is_known).then_some(InFlight::UNKNOWN));
         all
     }

@@ -52,7 +52,7 @@ fn a_completed_event_completes_what_was_before_it_only() {
     tracker.event_recorded(0xe, s, 1, c, 20);
     submit(&tracker, s, 30);
     tracker.event_complete_at(0xe, 20, |_, _| unreachable!());
-    assert_eq!(tracker.in_flight(c)[0].oldest.at, 30);
+    assert_eq!(tracker.in_flight(c)[0].operation.at, 30);
     tracker.event_recorded(0xe, s, 2, c, 50);
     tracker.event_complete_at(0xe, 20, |_, _| unreachable!());
     assert!(!tracker.in_flight(c).is_empty(), "the answer is about the record before");
@@ -188,14 +188,14 @@ fn of_too_many_destroyed_streams_those_whose_work_has_ended_are_given_up_first()
     for n in 0..200 {
         destroyed_at(100 + 10 * n, true);
     }
-    assert_eq!(tracker.in_flight(c).iter().map(|f| (f.stream, f.oldest.at)).collect::<Vec<_>>(), [(spins, 10)]);
+    assert_eq!(tracker.in_flight(c).iter().map(|f| (f.stream, f.operation.at)).collect::<Vec<_>>(), [(spins, 10)]);
     assert!(!tracker.context_entry(c).unwrap().has_orphans());
     assert!(tracker.streams.iter().count() < 100, "they do not pile up");
     // If none has ended, the tracker no longer follows the oldest, and knows that it does not.
     for n in 0..MOST_DESTROYED as u64 {
         destroyed_at(5000 + 10 * n, false);
     }
-    assert!(tracker.in_flight(c).iter().all(|f| f.stream != spins || f.oldest.at != 10));
+    assert!(tracker.in_flight(c).iter().all(|f| f.stream != spins || f.operation.at != 10));
     assert!(tracker.context_entry(c).unwrap().has_orphans());
 }
 

@@ -2,12 +2,10 @@
 
 use crate::support::random::Random;
 use crate::support::written::{bytes, tracker};
-use lazyguard_core::api::EntryPoint;
+use lazyguard_core::api::{EntryPoint, Operation};
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::hazard::{
-    joined, Aggregator, ConflictingOperation, Flags, Hazard, HazardEvent, Names, StreamClass,
-};
-use lazyguard_core::state::{FunctionKind, Tracker};
+use lazyguard_core::hazard::{joined, Aggregator, Flags, Hazard, HazardEvent, Names, StreamClass};
+use lazyguard_core::state::{FunctionKind, InFlight, Tracker};
 use lazyguard_core::trace::layout::Shape;
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::Lane;
@@ -29,9 +27,11 @@ fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Haz
     let about_kernels = !matches!(code, Code::LG103 | Code::LG104 | Code::LG105);
     let class = CLASSES[random.below(3)];
     let earlier = at - random.below(1000) as u64;
-    let later = ConflictingOperation { stream: 2, function: 0, entry_point: 96, at };
-    let before =
-        ConflictingOperation { stream: random.below(3) as u32, function: kernels[0], entry_point: 54, at: earlier };
+    let later = InFlight { stream: 2, operation: Operation { at, entry_point: 96, function: 0 } };
+    let before = InFlight {
+        stream: random.below(3) as u32,
+        operation: Operation { at: earlier, entry_point: 54, function: kernels[0] },
+    };
     HazardEvent {
         code,
         flags: if random.below(4) == 0 { Flags::PREVENTED } else { Flags::default() },
@@ -51,8 +51,10 @@ fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Haz
 
 /// What the shim does with an occurrence.
 fn note(tracker: &Tracker, slot: u32, fold: &mut Aggregator, noted: &HazardEvent) {
-    let names =
-        Names { kernel: tracker.function_name(noted.function), other: tracker.function_name(noted.other.function) };
+    let names = Names {
+        kernel: tracker.function_name(noted.function),
+        other: tracker.function_name(noted.other.operation.function),
+    };
     let noted = HazardEvent::of(&noted.record(), noted.thread).expect("a hazard");
     let counted = fold.note(&noted, names);
     if counted.recorded {

@@ -21,7 +21,7 @@ use crate::runtime::{door, pass_through, process, thread};
 use crate::watch::revoke;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
-use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, StreamClass};
+use lazyguard_core::hazard::{Flags, HazardEvent, StreamClass};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
 use lazyguard_core::trace::layout::{flag, record};
@@ -304,11 +304,11 @@ impl Call {
         }
     }
 
-    pub fn hazard(&self, code: Code, flags: Flags, behind: &InFlight) {
-        self.note_hazard(code, flags, other(*behind), self.guard.now());
+    pub fn hazard(&self, code: Code, flags: Flags, other: InFlight) {
+        self.note_hazard(code, flags, other, self.guard.now());
     }
 
-    pub fn note_hazard(&self, code: Code, flags: Flags, other: ConflictingOperation, noted: Nanos) {
+    pub fn note_hazard(&self, code: Code, flags: Flags, other: InFlight, noted: Nanos) {
         let About { stream, stream_entry, context, function, .. } = self.about;
         let noted = HazardEvent {
             code,
@@ -321,7 +321,8 @@ impl Call {
             stream,
             class: StreamClass::of(stream_entry.map(Stream::kind)),
             function,
-            other,
+            // Of work of destroyed streams no fact is known.
+            other: Some(other).filter(|other| other.stream != 0).unwrap_or_default(),
             caller: self.caller.address as u64,
             count: 0,
         };
@@ -379,18 +380,4 @@ pub fn succeeds(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, t
 pub fn written(to: Handle) -> Option<Handle> {
     // SAFETY: the driver has just filled it in.
     (!to.is_null()).then(|| unsafe { *to.cast::<Handle>() })
-}
-
-/// The operation in flight, as a hazard's record holds it.
-pub fn other(busy: InFlight) -> ConflictingOperation {
-    match busy.stream {
-        // Work of destroyed streams: no further facts.
-        0 => ConflictingOperation::default(),
-        stream => ConflictingOperation {
-            stream,
-            function: busy.oldest.function,
-            entry_point: busy.oldest.entry_point,
-            at: busy.oldest.at,
-        },
-    }
 }

@@ -150,7 +150,7 @@ impl Call {
             own => self.guard.tracker.submitted_elsewhere(context, own),
         };
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
-            self.hazard(code, flags, &busy);
+            self.hazard(code, flags, busy);
         }
         true
     }

@@ -3,7 +3,7 @@
 //!
 //! Must not: cost an ordinary launch anything, or report what the driver contradicts.
 
-use super::call::{other, About, Call};
+use super::call::{About, Call};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::preload::idle;
@@ -13,9 +13,9 @@ use crate::runtime::own_memory::{self, Unread};
 use lazyguard_core::api::{Class, Code, ValueWait, ValueWrite};
 use lazyguard_core::diagnose::resident_blocks;
 use lazyguard_core::hazard::rules::{self, WaitsFor};
-use lazyguard_core::hazard::{ConflictingOperation, Flags, HazardEvent, Outstanding, StreamClass};
+use lazyguard_core::hazard::{Flags, HazardEvent, Outstanding, StreamClass};
 use lazyguard_core::replay;
-use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Stream, StreamKind};
+use lazyguard_core::state::{ColdKind, Context, FunctionKind, InFlight, Operation, Stream, StreamKind};
 
 const MOST_WAITS: usize = 8;
 
@@ -55,8 +55,8 @@ impl Call {
         if !self.about.submits {
             return;
         }
-        let (stream, entry_point, at) = (self.about.stream, self.entry_point.id(), self.entered);
-        let other = ConflictingOperation { stream, function: 0, entry_point, at };
+        let (entry_point, at) = (self.entry_point.id(), self.entered);
+        let other = InFlight { stream: self.about.stream, operation: Operation { at, entry_point, function: 0 } };
         for wait in met {
             let noted = HazardEvent {
                 code: Code::LG103,
@@ -129,7 +129,7 @@ impl Call {
     }
 
     /// A stream wait that blocks the call, and that no submitted operation satisfies.
-    fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Flags, ConflictingOperation)> {
+    fn stands_in_a_wait(&self, waits_for: WaitsFor) -> Option<(Flags, InFlight)> {
         let (hazards, tracker) = (&self.guard.hazards, &self.guard.tracker);
         if !hazards.has_waits() {
             return None;
@@ -143,8 +143,11 @@ impl Call {
             self.asked(wait.stream) == Some(true) && self.stands(wait) && self.nobody_else_may_satisfy(wait)
         };
         let wait = waits.iter().take(MOST_WAITS).find(stands)?;
-        let (stream, entry_point, at) = (wait.stream, wait.entry_point.id(), wait.wait.at);
-        Some((Flags::UNSATISFIED, ConflictingOperation { stream, function: 0, entry_point, at }))
+        let (entry_point, at) = (wait.entry_point.id(), wait.wait.at);
+        Some((
+            Flags::UNSATISFIED,
+            InFlight { stream: wait.stream, operation: Operation { at, entry_point, function: 0 } },
+        ))
     }
 
     /// Whether no other stream has work that could satisfy a wait: kernels, copies, fills and graphs do not say where they write.
@@ -161,15 +164,15 @@ impl Call {
         })
     }
 
-    fn long_in_flight(&self) -> Option<ConflictingOperation> {
+    fn long_in_flight(&self) -> Option<InFlight> {
         let tracker = &self.guard.tracker;
         // Without the fold, unfolded launches go unreported.
         let _ = tracker.fold();
         for (number, stream) in tracker.streams().filter(|(_, stream)| stream.context() == self.about.context) {
             let long = rules::long_in_flight(stream.last_submitted(), self.entered);
             if long && stream.busy(tracker.stream_idle_until(stream)) && self.asked(number) == Some(true) {
-                let oldest = stream.oldest(tracker.stream_idle_until(stream))?;
-                return Some(other(InFlight { stream: number, oldest }));
+                let operation = stream.oldest(tracker.stream_idle_until(stream))?;
+                return Some(InFlight { stream: number, operation });
             }
         }
         None
@@ -224,10 +227,7 @@ impl Call {
         let Some(entry) = stream_entry else { return };
         let _ = self.guard.tracker.fold_of(stream);
         let oldest = entry.oldest(self.guard.tracker.stream_idle_until(entry)).filter(|op| op.at < self.entered);
-        let other = oldest.map_or(ConflictingOperation { stream, ..ConflictingOperation::default() }, |oldest| {
-            other(InFlight { stream, oldest })
-        });
-        self.note_hazard(code, flags, other, self.returned);
+        self.note_hazard(code, flags, InFlight { stream, operation: oldest.unwrap_or_default() }, self.returned);
     }
 
     // --- LG106: a launch that blocked the host ---
@@ -276,7 +276,7 @@ impl Call {
         self.comes_late();
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
         if let Some(busy) = in_flight.iter().find(|busy| busy.stream != stream) {
-            self.hazard(Code::LG107, Flags::default(), busy);
+            self.hazard(Code::LG107, Flags::default(), *busy);
         }
     }
 
@@ -329,9 +329,9 @@ impl Call {
     }
 
     /// The known work that was in flight in the context before the call.
-    fn in_flight_before(&self) -> Option<ConflictingOperation> {
+    fn in_flight_before(&self) -> Option<InFlight> {
         let mut in_flight = self.guard.tracker.in_flight(self.about.context).into_iter();
-        in_flight.find(|busy| busy.is_known() && busy.oldest.at < self.entered).map(other)
+        in_flight.find(|busy| busy.is_known() && busy.operation.at < self.entered)
     }
 
     pub fn compiled(&self) {
@@ -386,7 +386,7 @@ impl Call {
             let busy = self.asked(filler.stream);
             if submits && others(&filler) && busy == Some(true) {
                 let Filler { stream, launch, .. } = filler;
-                self.hazard(Code::LG109, Flags::default(), &InFlight { stream, oldest: launch });
+                self.hazard(Code::LG109, Flags::default(), InFlight { stream, operation: launch });
                 return;
             }
         }

@@ -77,8 +77,10 @@ impl Hazards {
     /// Leaves a record of some, through the calling thread's slot.
     pub fn note(&self, process: &Process, slot: &ThreadSlot, noted: &HazardEvent) {
         let tracker = &process.tracker;
-        let names =
-            Names { kernel: tracker.function_name(noted.function), other: tracker.function_name(noted.other.function) };
+        let names = Names {
+            kernel: tracker.function_name(noted.function),
+            other: tracker.function_name(noted.other.operation.function),
+        };
         // As the reader of the recording will see it.
         let Some(noted) = HazardEvent::of(&noted.record(), noted.thread) else { return };
         let counted = lock(&self.fold).note(&noted, names);

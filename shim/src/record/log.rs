@@ -186,7 +186,7 @@ fn say(process: &Process, followed: &Followed) {
         Kind::Hazard => {
             let Some(noted) = HazardEvent::of(record, thread) else { return };
             let (code, title) = (noted.code.name(), noted.code.title());
-            let in_flight = tracker.function_name(noted.other.function).map(demangle).unwrap_or_default();
+            let in_flight = tracker.function_name(noted.other.operation.function).map(demangle).unwrap_or_default();
             let prevented = noted.flags.says(Flags::PREVENTED);
             let (event, in_flight_on, count) = ("hazard", noted.other.stream, noted.count);
             tracing::warn!(
