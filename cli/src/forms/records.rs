@@ -37,7 +37,7 @@ impl<'a> Lines<'a> {
     fn holds(&self, graph: u64, record: &Record) -> Option<String> {
         let makes = record.entry_point.class() == Class::GraphInstantiate && record.entry_point.symbol() != DESTROYS;
         let texts = self.opened.recording.strings();
-        let contents = texts.graph(graph, record.meant_at()).filter(|_| makes)?;
+        let contents = texts.graphs.newest(graph, record.meant_at()).filter(|_| makes)?;
         let name = |number: u32| Some(texts.function(number, record.meant_at())?.name?.to_owned());
         Some(GraphSeen::of(graph, contents, name).holds())
     }
@@ -46,7 +46,8 @@ impl<'a> Lines<'a> {
         let record = &entry.record;
         let mut line = Line::of(entry);
         line.thread_name = self.threads.get(&entry.thread_number).copied();
-        let stream = line.stream.and_then(|number| self.opened.recording.strings().stream(number, record.meant_at()));
+        let stream =
+            line.stream.and_then(|number| self.opened.recording.strings().streams.newest(number, record.meant_at()));
         line.handle = stream.map(|stream| stream.handle);
         line.holds = line.graph.and_then(|graph| self.holds(graph, record));
         line.function = self.names.function_of(record);

@@ -26,7 +26,7 @@ pub(crate) struct Reader<'o> {
 impl<'o> Reader<'o> {
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let strings = opened.recording.strings();
-        let in_graphs = strings.graphs().flat_map(|(_, at, graph)| {
+        let in_graphs = strings.graphs.all().flat_map(|(_, at, graph)| {
             graph.of(NodeKind::Kernel).filter_map(move |part| strings.function(part.what as u32, at))
         });
         // Most programs have none, and their records need not be read.
@@ -64,7 +64,7 @@ impl<'o> Reader<'o> {
         match (record.entry_point.class(), record.payload()) {
             (Class::Launch, _) => Some((named(record.function, record.meant_at())?, false)),
             (Class::GraphLaunch, Payload::Graph(handle)) => {
-                let mut kernels = self.strings.graph(handle, record.entered)?.of(NodeKind::Kernel);
+                let mut kernels = self.strings.graphs.newest(handle, record.entered)?.of(NodeKind::Kernel);
                 Some((kernels.find_map(|part| named(part.what as u32, record.entered))?, true))
             }
             _ => None,

@@ -121,7 +121,7 @@ impl<'o> Reader<'o> {
     pub fn new(opened: &'o Opened) -> Option<Self> {
         let recording = &opened.recording;
         let member = |one: &CommunicatorSeen| {
-            let name = recording.strings().communicator(one.number, one.born).map(str::to_owned);
+            let name = recording.strings().communicators.newest(one.number, one.born).map(|name| name.to_string());
             let CommunicatorSeen { id, rank, born, collectives, splits, .. } = *one;
             (one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() })
         };

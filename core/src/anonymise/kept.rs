@@ -67,7 +67,7 @@ impl Kept {
             let operations = stream.work.recent.iter().chain([&stream.work.submissions.first_since_idle]);
             self.functions.extend(operations.map(|operation| operation.function));
         }
-        for (.., contents) in recording.strings().graphs() {
+        for (.., contents) in recording.strings().graphs.all() {
             self.functions.extend(contents.of(NodeKind::Kernel).map(|part| part.what as u32));
         }
     }

@@ -139,13 +139,13 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
         });
         recorder.add_function(at, number, name, seen.handle, seen.owner, seen.kernel);
     }
-    for (number, at, seen) in strings.streams().filter(|(number, ..)| kept.stream(*number) != 0) {
+    for (number, at, seen) in strings.streams.all().filter(|(number, ..)| kept.stream(*number) != 0) {
         recorder.add_stream(at, kept.stream(number), seen.context, seen.handle, seen.kind.number());
     }
-    for (number, at, name) in strings.communicators() {
+    for (number, at, name) in strings.communicators.all() {
         recorder.add_communicator(at, number, &pseudonyms.of("group", name));
     }
-    strings.graphs().for_each(|(handle, at, contents)| recorder.add_graph(at, handle, contents));
+    strings.graphs.all().for_each(|(handle, at, contents)| recorder.add_graph(at, handle, contents));
     paths.iter().for_each(|(number, frames)| recorder.add_path(0, *number, frames));
     for seen in files.iter().filter(|seen| kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some()) {
         // No path at which a reader could take another file for this one.

@@ -44,7 +44,7 @@ impl SnapshotBuilder {
             last: last_of_tables(recording),
             ..Self::default()
         };
-        for (handle, at, contents) in recording.strings().graphs() {
+        for (handle, at, contents) in recording.strings().graphs.all() {
             builder.graphs.entry(handle).or_default().push((at, Rc::new(contents.clone())));
         }
         for thread in recording.threads() {

@@ -172,14 +172,7 @@ impl<'a> Decision<'a> {
             order::sort_by_key(&mut others, |s| self.paths.answers.is_silent(s.stream.number));
             culprits.extend(others.into_iter().filter_map(|s| Some(culprit(s, s.timed().next()?))));
         }
-        let code = match &path.end {
-            End::Unwritten(..) | End::Cycle(_) => Code::LG203,
-            End::Filled(..) => Code::LG206,
-            End::Host(..) => Code::LG207,
-            End::Meeting | End::Peers(_) => Code::LG208,
-            // For a call that waits for an idle context, the end of the path is no explanation.
-            End::Fed(..) | End::Unseen(_) | End::Driver | End::Runs(_) => Code::LG299,
-        };
+        let (_, code) = path.end.rank_and_code();
         let fix = messages::fix_by_its_end(&path);
         Finding { culprits, sentence, held_back, fix, conclusive, ..Finding::new(code, calls, path) }
     }

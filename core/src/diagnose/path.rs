@@ -4,6 +4,7 @@ use super::operation::{BusyStream, FedStream, OperationSeen, StreamRef};
 use super::snapshot::{ColdLoadSeen, EventWaitSeen, HostFunctionSeen, UnfollowedWork};
 use super::verdict::Culprit;
 use super::wait::WaitSeen;
+use crate::api::Code;
 use crate::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,22 @@ pub(super) enum Unseen<'a> {
     Streams,
     /// More streams were destroyed with work outstanding than are followed one by one.
     Destroyed(&'a UnfollowedWork),
+}
+
+impl End<'_> {
+    /// How likely it is not to end, the likeliest first; and the code of a finding whose path ends there.
+    pub fn rank_and_code(&self) -> (u8, Code) {
+        match self {
+            End::Unwritten(..) | End::Cycle(_) => (1, Code::LG203),
+            End::Host(..) => (2, Code::LG207),
+            End::Filled(..) => (3, Code::LG206),
+            End::Peers(..) | End::Meeting => (4, Code::LG208),
+            // For a call that waits for an idle context, the end of the path is no explanation.
+            End::Runs(_) => (5, Code::LG299),
+            End::Fed(..) => (6, Code::LG299),
+            End::Unseen(_) | End::Driver => (7, Code::LG299),
+        }
+    }
 }
 
 /// A kernel of a communication library, which waits for its peers.
@@ -152,15 +169,10 @@ impl<'a> Path<'a> {
     }
 
     pub fn rank(&self) -> u8 {
-        match &self.end {
-            _ if self.barrier().is_some() => 0,
-            End::Unwritten(..) | End::Cycle(_) => 1,
-            End::Host(..) => 2,
-            End::Filled(..) => 3,
-            End::Peers(..) | End::Meeting => 4,
-            End::Runs(_) => 5,
-            End::Fed(..) => 6,
-            End::Unseen(_) | End::Driver => 7,
+        if self.barrier().is_some() {
+            0
+        } else {
+            self.end.rank_and_code().0
         }
     }
 }

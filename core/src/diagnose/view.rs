@@ -115,7 +115,7 @@ impl<S: Source> View<'_, S> {
     }
 
     fn stream_ref_then(&self, number: u32, at: Nanos) -> Option<StreamRef> {
-        let Some(stream) = self.recording.strings().stream(number, at) else { return self.stream_ref(number) };
+        let Some(stream) = self.recording.strings().streams.newest(number, at) else { return self.stream_ref(number) };
         let context = self.context_handle(stream.context);
         Some(StreamRef { number, handle: stream.handle, kind: stream.kind, context })
     }
@@ -156,7 +156,7 @@ impl<S: Source> View<'_, S> {
     fn graph(&self, record: &Record) -> Option<GraphSeen> {
         let Payload::Graph(handle) = record.payload() else { return None };
         let texts = self.recording.strings();
-        let contents = texts.graph(handle, record.entered)?;
+        let contents = texts.graphs.newest(handle, record.entered)?;
         Some(GraphSeen::of(handle, contents, |number| function_name(texts, number, record.meant_at())))
     }
 

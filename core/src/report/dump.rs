@@ -4,6 +4,7 @@
 
 use super::{Block, HangReport, SCHEMA};
 use crate::api::{counted, lasted};
+use crate::diagnose::messages::time;
 use crate::diagnose::Code;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -65,9 +66,9 @@ impl DumpReport {
         let snapshot = &self.hang.snapshot;
         let mut block = Block::default();
         block.push(&format!(
-            "{} at +{:.3} s: {}, {} so far; {} in progress, {}",
+            "{} at {}: {}, {} so far; {} in progress, {}",
             self.hang.who(snapshot.at),
-            snapshot.at as f64 / 1e9,
+            time(snapshot.at),
             counted(self.calls, "driver call"),
             counted(self.launches, "launch"),
             counted(snapshot.blocked.len() as u64, "call"),

@@ -5,6 +5,7 @@ use super::summary::PreloadSummary;
 use super::{Block, FrameSeen, RevokedSeen, StackSeen, REVOKED_RESULT, SCHEMA};
 use crate::api::result::error_in_words;
 use crate::api::{lasted, time_of_day};
+use crate::diagnose::messages::time;
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, Diagnosis, HowEnded, Snapshot, Status, Verdict};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -251,7 +252,7 @@ impl HangReport {
 
 fn end_in_words(end: &CallEnd) -> String {
     let CallEnd { thread, call, .. } = end;
-    let at = end.at.map(|at| format!(" at +{:.3} s", seconds(at))).unwrap_or_default();
+    let at = end.at.map(|at| format!(" at {}", time(at))).unwrap_or_default();
     match end.how {
         HowEnded::Returned => format!("{call} in thread {thread} returned{at}"),
         HowEnded::Failed => {
@@ -268,8 +269,4 @@ fn end_in_words(end: &CallEnd) -> String {
             format!("{call} in thread {thread} is no longer in progress; the record of its return is gone")
         }
     }
-}
-
-fn seconds(nanos: u64) -> f64 {
-    nanos as f64 / 1e9
 }

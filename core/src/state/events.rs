@@ -24,10 +24,10 @@ impl Tracker {
         self.event_numbers.get(&handle).map_or(0, |number| *number)
     }
 
-    /// An event was recorded ([`Event::record`]). Returns its number, 0 where there are too many.
+    /// An event was recorded ([`Event::record`]). Returns its number.
     pub fn event_recorded(&self, handle: u64, stream: u32, operations: u64, context: u32, at: Nanos) -> u32 {
         let new = || {
-            let number = self.events.take().unwrap_or(0);
+            let number = self.events.take();
             self.events.get(number).into_iter().for_each(|event| event.handle.store(handle, Ordering::Relaxed));
             number
         };

@@ -23,7 +23,7 @@ impl Tracker {
             return number;
         }
         *self.function_numbers.entry(handle).or_insert_with(|| {
-            let number = self.taken(self.functions.take(), usize::MAX);
+            let number = self.functions.take();
             if let Some(function) = self.functions.get(number) {
                 function.begin(handle, kind, owner);
             }

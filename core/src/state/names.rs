@@ -18,13 +18,13 @@ struct Known {
 }
 
 impl Names {
-    /// The number of a text, new or known; 0 where there are too many.
+    /// The number of a text, new or known.
     pub fn number(&self, name: &str) -> u32 {
         let mut known = lock(&self.known);
         if let Some(number) = known.numbers.get(name) {
             return *number;
         }
-        let Some(number) = self.texts.take() else { return 0 };
+        let number = self.texts.take();
         let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
         self.texts.get(number).into_iter().for_each(|text| _ = text.set(kept));
         known.numbers.insert(kept, number);

@@ -283,7 +283,7 @@ fn launches_that_are_folded_while_they_are_read_count_once() {
     for at in 1..60 {
         let (tracker, context, stream) = with_a_stream();
         let slot = launching(&tracker, 9, stream, context);
-        static NOW: AtomicU64 = AtomicU64::new(100);
+        static NOW: Word = Word::new(100);
         for n in 0..60 {
             NOW.store(100 + n * 10, Ordering::Relaxed);
             begun(&tracker, slot, || NOW.load(Ordering::Relaxed)).end(105 + n * 10, 0, Nanos::MAX);

@@ -9,7 +9,8 @@ use std::sync::{Mutex, OnceLock};
 
 // Few under the model checker, to which every atomic is a cost.
 const FIRST: usize = if cfg!(loom) { 1 } else { 64 };
-const CHUNKS: usize = 22;
+/// Enough for every number of 32 bits: memory ends before.
+const CHUNKS: usize = 26;
 
 pub struct Slab<T> {
     chunks: [OnceLock<Box<[T]>>; CHUNKS],
@@ -58,22 +59,19 @@ impl<T> Slab<T> {
         self.chunks.get(chunk)?.get()?.get(offset)
     }
 
-    /// A number for a new entry: one that was given back, or the next; `None` when all are taken.
-    pub fn take(&self) -> Option<u32> {
+    /// A number for a new entry: one that was given back, or the next.
+    pub fn take(&self) -> u32 {
         if let Some(number) = lock(&self.free).pop() {
-            return Some(number);
+            return number;
         }
         let index = self.used.fetch_add(1, Ordering::Relaxed) as usize;
         let (chunk, _) = place(index);
-        let Some(cell) = self.chunks.get(chunk) else {
-            self.used.fetch_sub(1, Ordering::Relaxed);
-            return None;
-        };
+        let Some(cell) = self.chunks.get(chunk) else { return 0 };
         cell.get_or_init(|| {
             let before = FIRST * ((1 << chunk) - 1);
             (before..before + (FIRST << chunk)).map(|index| (self.make)(index)).collect()
         });
-        Some(index as u32 + 1)
+        index as u32 + 1
     }
 
     /// Gives a number back. The entry says so by then: readers may still look at it.
@@ -95,14 +93,14 @@ mod tests {
     fn numbers_are_dense_stable_and_used_again() {
         let slab = Slab::<AtomicU32>::default();
         for n in 1..=1000 {
-            assert_eq!(slab.take(), Some(n));
+            assert_eq!(slab.take(), n);
             slab.get(n).unwrap().store(n, Ordering::Relaxed);
         }
         assert!(slab.iter().all(|(n, e)| e.load(Ordering::Relaxed) == n));
         assert_eq!(slab.iter().count(), 1000);
         slab.give_back(17);
-        assert_eq!(slab.take(), Some(17));
-        assert_eq!(slab.take(), Some(1001));
+        assert_eq!(slab.take(), 17);
+        assert_eq!(slab.take(), 1001);
         assert!(slab.get(0).is_none());
     }
 }

@@ -18,7 +18,7 @@ use crate::sync::AtomicU64 as Word;
 use crate::trace::Recorder;
 use crate::Nanos;
 use dashmap::DashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 pub struct Tracker {
@@ -51,7 +51,6 @@ pub struct Tracker {
     /// Launches are looked at one by one.
     pub(super) slow_path: AtomicBool,
     epoch: &'static AtomicU32,
-    overflowed: AtomicU64,
     last_thread: AtomicU32,
 }
 
@@ -90,7 +89,6 @@ impl Tracker {
             graph_launches: GraphLaunches::default(),
             slow_path: AtomicBool::new(false),
             epoch,
-            overflowed: AtomicU64::new(0),
             last_thread: AtomicU32::new(0),
         };
         tracker.next_epoch();
@@ -121,18 +119,11 @@ impl Tracker {
     }
 
     /// `room` is how many of them the recording has entries for.
-    pub(super) fn taken(&self, number: Option<u32>, room: usize) -> u32 {
-        if number.is_none_or(|n| n as usize > room) {
+    pub(super) fn taken(&self, number: u32, room: usize) -> u32 {
+        if number as usize > room {
             self.recorder.count_without_entry();
         }
-        number.unwrap_or_else(|| {
-            self.overflowed.fetch_add(1, Ordering::Relaxed);
-            0
-        })
-    }
-
-    pub fn overflowed(&self) -> u64 {
-        self.overflowed.load(Ordering::Relaxed)
+        number
     }
 
     pub fn begin_thread(&self, thread: u32, now: Nanos) -> Option<u32> {

@@ -104,13 +104,13 @@ fn no_text_of_the_program_is_in_the_copy() {
     let function = |number| copy.strings().function(number, 1000).and_then(|function| function.name);
     assert_eq!((function(1), function(2)), (Some("kernel 1"), Some("at::native::reduce_kernel<1>")));
     assert_eq!(
-        (copy.strings().communicator(1, 1000), copy.strings().files[0].path.as_str()),
+        (copy.strings().communicators.newest(1, 1000).map(AsRef::as_ref), copy.strings().files[0].path.as_str()),
         (Some("group 1"), "file 1")
     );
     assert_eq!((copy.facts().program.as_str(), copy.facts().host.as_str()), ("program 1", "host 1"));
     assert_eq!((copy.facts().rank.as_str(), copy.facts().lazyguard.as_str()), ("", ""));
     assert!(copy.strings().settings.is_empty() && copy.strings().notes.is_empty());
-    assert_eq!(copy.strings().graphs().count(), 1);
+    assert_eq!(copy.strings().graphs.all().count(), 1);
 }
 
 /// What a reader finds in both, but for names and the numbers of streams.

@@ -59,7 +59,10 @@ fn a_short_run_is_read_as_it_went() {
     assert_eq!(outer, Some(("ncclAllReduce", Kind::Communication, 94_300)));
     let [communicator] = recording.communicators() else { panic!("{:?}", recording.communicators()) };
     assert_eq!((communicator.rank, communicator.collectives, communicator.last), (Some((3, 8)), 1, 94_300));
-    assert_eq!(recording.strings().communicator(communicator.number, 94_300), Some("data_parallel"));
+    assert_eq!(
+        recording.strings().communicators.newest(communicator.number, 94_300).map(AsRef::as_ref),
+        Some("data_parallel")
+    );
     let function = recording.strings().function(1, 10_000).expect("the function");
     assert_eq!((function.name, function.owner), (Some("_Z6kernelPf"), 0xb001));
 }

@@ -215,8 +215,7 @@ impl<'a> Attempt<'a> {
         let (process, context, entered) = (self.process, self.context, self.occasion.entered);
         match self.loader.questions.whole_context_idle(process, context, entered, self.at_start) {
             Some(idle) => idle,
-            // The tables were full: objects without a number are not tracked.
-            None => process.tracker.overflowed() == 0 && idle::in_flight(process, context, thread, entered).is_empty(),
+            None => idle::in_flight(process, context, thread, entered).is_empty(),
         }
     }
 

@@ -42,7 +42,6 @@ impl Guard {
                     self.log.overwritten.load(Ordering::Relaxed),
                 ),
                 ("log lines that could not be written".to_owned(), self.log.lost.load(Ordering::Relaxed)),
-                ("handles that could not be numbered".to_owned(), self.tracker.overflowed()),
                 ("faults of the guard's own".to_owned(), door::faults()),
                 ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),
             ],

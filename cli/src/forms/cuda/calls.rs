@@ -212,7 +212,7 @@ impl<'a> Calls<'a> {
 
     /// The graph of a launch, with its nodes one after the other.
     fn graph(&mut self, record: &Record, handle: u64) -> Statement {
-        let contents = self.opened.recording.strings().graph(handle, record.entered);
+        let contents = self.opened.recording.strings().graphs.newest(handle, record.entered);
         let contents = contents.filter(|contents| contents.unseen == 0);
         let contents: &GraphContents = contents.ok_or("the content of a graph is not known")?;
         let submitted = record.entered;

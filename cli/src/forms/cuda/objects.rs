@@ -60,7 +60,7 @@ impl<'a> Objects<'a> {
 
     /// The program's stream of a number, as a call knew it that was made then.
     pub fn stream(&mut self, number: u32, at: Nanos) -> String {
-        let Some(stream) = self.texts.stream(number, at) else { return "nullptr".to_owned() };
+        let Some(stream) = self.texts.streams.newest(number, at) else { return "nullptr".to_owned() };
         let flags = match stream.kind {
             StreamKind::Legacy => return "CU_STREAM_LEGACY".to_owned(),
             StreamKind::PerThread => return "CU_STREAM_PER_THREAD".to_owned(),

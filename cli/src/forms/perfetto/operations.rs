@@ -121,7 +121,7 @@ impl<'a> Operations<'a> {
     /// Opens the stream of a record, and completes an earlier stream that had its number.
     fn open_stream(&mut self, record: &Record) -> io::Result<()> {
         let number = record.stream;
-        let named = self.strings.stream(number, record.meant_at());
+        let named = self.strings.streams.newest(number, record.meant_at());
         let known = named.map(|named| (named.handle, named.context, named.kind)).or_else(|| {
             let known = self.streams_seen.iter().find(|s| s.number == number)?;
             Some((known.handle, known.context, known.kind))

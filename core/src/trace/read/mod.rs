@@ -20,7 +20,7 @@ pub use defects::{Defect, Unreadable};
 pub use live::LiveRecording;
 pub use records::{Entry, Records};
 pub use source::Source;
-pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen};
+pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen, Timed};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 
 use super::facts::{LaneUse, ProcessFacts};

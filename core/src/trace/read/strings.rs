@@ -47,9 +47,11 @@ pub struct TextSeen {
 pub struct StringTable {
     pub(crate) names: HashMap<u32, Box<str>>,
     pub(crate) functions: Timed<FunctionText>,
-    pub(crate) streams: Timed<StreamText>,
-    pub(crate) communicators: Timed<Box<str>>,
-    pub(crate) graphs: Timed<GraphContents, u64>,
+    pub streams: Timed<StreamText>,
+    /// Their names.
+    pub communicators: Timed<Box<str>>,
+    /// By handle.
+    pub graphs: Timed<GraphContents, u64>,
     /// Frames by number; a thousand paths at most.
     pub(crate) paths: Vec<(u16, Box<[u64]>)>,
     pub files: Vec<FileSeen>,
@@ -69,7 +71,7 @@ pub(crate) struct FunctionText {
 }
 
 impl StringTable {
-    /// The function that had the number when a record's call returned: at `at`, which is the end of time for a call in progress.
+    /// See [`Timed::newest`].
     pub fn function(&self, number: u32, at: Nanos) -> Option<FunctionSeen<'_>> {
         self.functions.newest(number, at).map(|function| self.named(function))
     }
@@ -81,36 +83,7 @@ impl StringTable {
 
     /// Number, time of making and function, in that order.
     pub fn functions(&self) -> impl Iterator<Item = (u32, Nanos, FunctionSeen<'_>)> {
-        self.functions.entries.iter().map(|(number, at, function)| (*number, *at, self.named(function)))
-    }
-
-    /// The stream that had the number when a record's call returned: at `at`.
-    pub fn stream(&self, number: u32, at: Nanos) -> Option<StreamText> {
-        self.streams.newest(number, at).copied()
-    }
-
-    /// Number, time of making and stream, in that order.
-    pub fn streams(&self) -> impl Iterator<Item = (u32, Nanos, StreamText)> + '_ {
-        self.streams.entries.iter().copied()
-    }
-
-    /// The name of the communicator that had the number when a record's call returned: at `at`.
-    pub fn communicator(&self, number: u32, at: Nanos) -> Option<&str> {
-        self.communicators.newest(number, at).map(AsRef::as_ref)
-    }
-
-    /// Number, time of making and name, in that order.
-    pub fn communicators(&self) -> impl Iterator<Item = (u32, Nanos, &str)> {
-        self.communicators.entries.iter().map(|(number, at, name)| (*number, *at, name.as_ref()))
-    }
-
-    pub fn graph(&self, handle: u64, at: Nanos) -> Option<&GraphContents> {
-        self.graphs.newest(handle, at)
-    }
-
-    /// Handle, time from which on they count, and contents, in that order.
-    pub fn graphs(&self) -> impl Iterator<Item = (u64, Nanos, &GraphContents)> {
-        self.graphs.entries.iter().map(|(handle, at, contents)| (*handle, *at, contents))
+        self.functions.all().map(|(number, at, function)| (number, at, self.named(function)))
     }
 
     /// Return addresses, the innermost first; the record has the frame outside them.
@@ -226,8 +199,8 @@ fn graph_part(words: &[u8]) -> GraphPart {
 
 /// Entries by number or handle, several of each, each from a time on.
 #[derive(Debug)]
-pub(crate) struct Timed<T, K = u32> {
-    pub(crate) entries: Vec<(K, Nanos, T)>,
+pub struct Timed<T, K = u32> {
+    entries: Vec<(K, Nanos, T)>,
 }
 
 impl<T, K> Default for Timed<T, K> {
@@ -246,8 +219,14 @@ impl<T, K: Copy + Ord> Timed<T, K> {
         order::sort_by_key(&mut self.entries, |(number, at, _)| (*number, *at));
     }
 
-    fn newest(&self, number: K, at: Nanos) -> Option<&T> {
+    /// What had the number when a record's call returned: at `at`, which is the end of time for a call in progress.
+    pub fn newest(&self, number: K, at: Nanos) -> Option<&T> {
         let after = self.entries.partition_point(|(n, t, _)| (*n, *t) <= (number, at));
         self.entries[..after].last().filter(|(n, _, _)| *n == number).map(|(_, _, what)| what)
+    }
+
+    /// Number, time from which on it counts, and what had the number, in that order.
+    pub fn all(&self) -> impl Iterator<Item = (K, Nanos, &T)> {
+        self.entries.iter().map(|(number, at, what)| (*number, *at, what))
     }
 }

@@ -27,7 +27,7 @@ pub fn check(bytes: &[u8]) -> Option<u64> {
         assert!(last <= Some(place), "{last:?} before {place:?}");
         last = Some(place);
         let _ = texts.function(entry.record.function, entry.record.returned);
-        let _ = texts.stream(entry.record.stream, entry.record.returned);
+        let _ = texts.streams.newest(entry.record.stream, entry.record.returned);
     }
     assert_eq!(count + recording.unknown_records(), present);
     assert_eq!(records.passed_over, 0);
@@ -36,7 +36,7 @@ pub fn check(bytes: &[u8]) -> Option<u64> {
         let oldest = stream.oldest(0);
         assert!(oldest.is_none() || stream.busy(0));
     }
-    let _ = (texts.functions().count(), texts.streams().count(), texts.setting("LAZYGUARD_HANG_AFTER"));
+    let _ = (texts.functions().count(), texts.streams.all().count(), texts.setting("LAZYGUARD_HANG_AFTER"));
     Some(count)
 }
 

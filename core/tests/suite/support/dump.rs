@@ -82,7 +82,8 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         })
         .collect();
     let names: Vec<_> = texts_read
-        .communicators()
+        .communicators
+        .all()
         .map(|(number, at, name)| json!({ "number": number, "at": at, "name": name }))
         .collect();
     let lanes = recording.lanes().map(|lane| {
@@ -96,7 +97,7 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         .map(|entry| {
             let mut fields = record(&entry.record);
             let function = texts_read.function(entry.record.function, entry.record.returned);
-            let stream = texts_read.stream(entry.record.stream, entry.record.returned);
+            let stream = texts_read.streams.newest(entry.record.stream, entry.record.returned);
             fields.extend([
                 ("thread_number".to_owned(), json!(entry.thread_number)),
                 ("thread".to_owned(), json!(entry.thread)),
@@ -144,10 +145,10 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         "functions": texts_read.functions().map(|(number, at, f)| json!({
             "number": number, "at": at, "name": f.name, "handle": f.handle, "owner": f.owner, "kernel": f.kernel,
         })).collect::<Vec<_>>(),
-        "stream_texts": texts_read.streams().map(|(number, at, s)| json!({
+        "stream_texts": texts_read.streams.all().map(|(number, at, s)| json!({
             "number": number, "at": at, "context": s.context, "handle": s.handle, "kind": s.kind,
         })).collect::<Vec<_>>(),
-        "graphs": texts_read.graphs().map(|(handle, at, graph)| json!({
+        "graphs": texts_read.graphs.all().map(|(handle, at, graph)| json!({
             "handle": handle, "at": at, "nodes": graph.nodes, "unseen": graph.unseen, "changed": graph.changed,
             "parts": graph.parts.iter().map(|part| json!({
                 "kind": part.kind.number(), "count": part.count, "what": part.what, "value": part.value,
