@@ -85,24 +85,14 @@ impl ThreadSlot {
         }
         let words = match self.open_lane(mark) {
             None => self.spare().each_ref().map(|word| word.load(Ordering::Relaxed)),
-            Some(Lane::Work) => {
+            Some(lane) => {
+                let writer = &self.writers[lane as usize];
                 // Acquire: as that of a length. The cursor has passed a call that has returned and whose mark is about to go.
-                let cursor = self.writers[Lane::Work as usize].cursor();
-                let is_open = cursor.at() == (mark >> NUMBER_AT) as usize;
+                let cursor = writer.cursor();
+                let number = if lane == Lane::Work { cursor.at() as u64 } else { writer.number_at(cursor) };
+                let is_open = number as u32 == (mark >> NUMBER_AT) as u32;
                 let place = place_at(cursor, self.places).filter(|_| is_open)?;
                 place.each_ref().map(|word| word.load(Ordering::Relaxed))
-            }
-            Some(lane) => {
-                let segments = self.get(place::SEGMENTS_1_2);
-                let segment = if lane == Lane::Waits { segments } else { segments >> 32 };
-                let segment = (segment as u32).checked_sub(1)?;
-                let look = self.recorder.look(segment as usize)?;
-                let past = look.first.wrapping_add(u64::from(look.length)) as u32;
-                // The length has passed a call that has returned and whose mark is about to go.
-                if past != (mark >> NUMBER_AT) as u32 {
-                    return None;
-                }
-                self.recorder.read(&look, look.length)?
             }
         };
         let call = PublishedCall {

@@ -124,7 +124,12 @@ impl<'a> SegmentWriter<'a> {
     }
 
     pub fn next(&self) -> u64 {
-        self.numbers.load(Ordering::Relaxed).wrapping_add(self.cursor().at() as u64)
+        self.number_at(self.cursor())
+    }
+
+    /// The number of the record at the writer's cursor.
+    pub(crate) fn number_at(&self, cursor: Cursor) -> u64 {
+        self.numbers.load(Ordering::Relaxed).wrapping_add(cursor.at() as u64)
     }
 }
 
