@@ -1,7 +1,6 @@
 //! Which private folders are removed, and which never are.
 
 use super::*;
-use crate::run_folder::{private_prefix, private_suffix};
 use std::cell::Cell;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -53,7 +52,7 @@ impl Base {
 
     fn folder(&self, prefix: &str, process: u32, namespace: u16) -> PathBuf {
         self.1.set(self.1.get() + 1);
-        let name = private_prefix(user(), process) + &private_suffix(namespace, self.1.get());
+        let name = Private { is_run: false, user: user(), process, namespace }.name(self.1.get());
         let path = self.0.join(name.replacen("lazyguard-", prefix, 1));
         fs::create_dir(&path).unwrap();
         path
@@ -210,11 +209,14 @@ fn what_is_no_folder_of_this_user_is_left_alone() {
     let target = base.0.join("target");
     fs::create_dir(&target).unwrap();
     fs::write(target.join(TRACE), "mine").unwrap();
-    let name = |suffix: u16| private_prefix(user(), NO_PROCESS) + &private_suffix(HERE, suffix);
+    let name = |suffix: u16| Private { is_run: false, user: user(), process: NO_PROCESS, namespace: HERE }.name(suffix);
     symlink(&target, base.0.join(name(901))).unwrap();
     fs::write(base.0.join(name(902)), "").unwrap();
     // Its name has another user than its owner.
-    fs::create_dir(base.0.join(private_prefix(user() + 1, NO_PROCESS) + &private_suffix(HERE, 903))).unwrap();
+    fs::create_dir(
+        base.0.join(Private { is_run: false, user: user() + 1, process: NO_PROCESS, namespace: HERE }.name(903)),
+    )
+    .unwrap();
     assert_eq!(all_in(&base.0, &base.sight()), []);
     // A link in a folder is removed, but not its target.
     let left = base.process(NO_PROCESS, HERE, 1);

@@ -8,15 +8,6 @@ use std::path::{Path, PathBuf};
 
 pub const MEMORY: &str = "/dev/shm";
 
-pub fn private_prefix(user: u32, process: u32) -> String {
-    format!("lazyguard-{user}-{process}-")
-}
-
-/// The end of a private folder's name: four digits of the process's namespace, and something random.
-pub fn private_suffix(namespace: u16, random: u16) -> String {
-    format!("{namespace:04x}{random:04x}")
-}
-
 /// The parents of private folders, tried in this order: the user's `TMPDIR`, memory, disk. A command looks in all: its environment may differ.
 pub fn private_bases(named: Option<OsString>) -> Vec<PathBuf> {
     let mut bases: Vec<_> = named.into_iter().filter(|folder| !folder.is_empty()).map(PathBuf::from).collect();
@@ -57,7 +48,12 @@ pub struct Private {
 }
 
 impl Private {
-    /// `lazyguard-USER-PROCESS-SUFFIX` or `lazyguard-run-USER-PROCESS-SUFFIX`.
+    /// `lazyguard-USER-PROCESS-SUFFIX` or `lazyguard-run-USER-PROCESS-SUFFIX`: the suffix is the namespace, and something random.
+    pub fn name(&self, random: u16) -> String {
+        let Self { is_run, user, process, namespace } = self;
+        format!("lazyguard-{}{user}-{process}-{namespace:04x}{random:04x}", if *is_run { "run-" } else { "" })
+    }
+
     pub fn by_name(name: &OsStr) -> Option<Self> {
         let rest = name.to_str()?.strip_prefix("lazyguard-")?;
         let (is_run, rest) = rest.strip_prefix("run-").map_or((false, rest), |rest| (true, rest));
@@ -194,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_private_folder_of_a_process_is_known_by_its_name() {
-        let name = private_prefix(1000, 4242) + &private_suffix(0x0bad, 0xcafe);
+        let name = Private { is_run: false, user: 1000, process: 4242, namespace: 0x0bad }.name(0xcafe);
         assert_eq!(name, "lazyguard-1000-4242-0badcafe");
         let private = Private { is_run: false, user: 1000, process: 4242, namespace: 0x0bad };
         assert_eq!(Private::by_name(OsStr::new(&name)), Some(private));

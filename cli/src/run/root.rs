@@ -14,8 +14,8 @@ use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::old_runs::{namespace, process_of, tidy};
 use lazyguard_core::run_folder::file::KEPT;
-use lazyguard_core::run_folder::{make_private, open_to_owner, private_bases, private_suffix};
-use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts, PRIVATE_RUN};
+use lazyguard_core::run_folder::{make_private, open_to_owner, private_bases, Private};
+use lazyguard_core::settings::{expand_folder, literal_folder, FolderFacts};
 use rustix::io::Errno;
 use rustix::process::getuid;
 use std::collections::hash_map::RandomState;
@@ -300,8 +300,8 @@ impl Root {
 
 /// Makes a private folder of a run. Fails if the name exists: a folder or link of another process is never used.
 pub(super) fn private_folder(base: &Path, process: u32) -> io::Result<PathBuf> {
-    let suffix = private_suffix(namespace(), random() as u16);
-    let path = base.join(format!("{PRIVATE_RUN}{}-{process}-{suffix}", getuid()));
+    let private = Private { is_run: true, user: getuid().as_raw(), process, namespace: namespace() };
+    let path = base.join(private.name(random() as u16));
     make_private(&path)?;
     Ok(path)
 }

@@ -11,7 +11,7 @@ use lazyguard_core::old_runs::{namespace, tidy, Sight};
 pub use lazyguard_core::run_folder::file::{
     DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE,
 };
-use lazyguard_core::run_folder::{file, make_private, open_to_owner, private_bases, private_prefix, private_suffix};
+use lazyguard_core::run_folder::{file, make_private, open_to_owner, private_bases, Private};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};
 use std::ffi::CStr;
 use std::fs::{self, File, OpenOptions};
@@ -125,7 +125,7 @@ impl RunFolder {
         let mut seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.subsec_nanos());
         (0..8).find_map(|_| {
             seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let path = base.join(private_prefix(user, process) + &private_suffix(namespace, (seed >> 16) as u16));
+            let path = base.join(Private { is_run: false, user, process, namespace }.name((seed >> 16) as u16));
             // A folder or link of another process is never used.
             make_private(&path).ok().map(|()| path)
         })
