@@ -27,20 +27,12 @@ pub struct BuildNote {
     text: [u8; ROOM],
 }
 
-impl BuildNote {
-    pub const fn new() -> Self {
-        let mut text = [0; ROOM];
-        text.split_at_mut(TEXT.len()).0.copy_from_slice(TEXT.as_bytes());
-        // "LazyGuard" and its zero; the fill is not counted.
-        Self { owner_size: 10, text_size: ROOM as u32, kind: 1, owner: OWNER, text }
-    }
-}
-
-impl Default for BuildNote {
-    fn default() -> Self {
-        Self::new()
-    }
-}
+pub const NOTE: BuildNote = {
+    let mut text = [0; ROOM];
+    text.split_at_mut(TEXT.len()).0.copy_from_slice(TEXT.as_bytes());
+    // "LazyGuard" and its zero; the fill is not counted.
+    BuildNote { owner_size: 10, text_size: ROOM as u32, kind: 1, owner: OWNER, text }
+};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Build {
@@ -81,14 +73,14 @@ mod tests {
             cuda_headers: CUDA_HEADERS.to_owned(),
             commit: None,
         };
-        assert_eq!(Build::read(&bytes(&BuildNote::new(), "")), Some(expect.clone()));
+        assert_eq!(Build::read(&bytes(&NOTE, "")), Some(expect.clone()));
         expect.commit = Some("0123456789ab+".to_owned());
-        assert_eq!(Build::read(&bytes(&BuildNote::new(), "0123456789ab+")), Some(expect));
+        assert_eq!(Build::read(&bytes(&NOTE, "0123456789ab+")), Some(expect));
     }
 
     #[test]
     fn what_is_no_note_of_ours_is_nothing() {
-        let whole = bytes(&BuildNote::new(), "");
+        let whole = bytes(&NOTE, "");
         assert_eq!(Build::read(&[]), None);
         assert_eq!(Build::read(&whole[..whole.len() - 1]), None);
         let foreign = [&whole[..12], b"GNU\0", &whole[16..]].concat();

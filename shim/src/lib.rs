@@ -33,7 +33,7 @@ mod watch;
 /// Names the build for readers that do not load the library.
 #[used]
 #[link_section = ".note.lazyguard"]
-static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::BuildNote::new();
+static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build_note::NOTE;
 
 /// Runs before the code of any other object (`-z initfirst`), in the only thread.
 #[ctor::ctor(unsafe, body(link_section = ".text.lazyguard_start"))]

@@ -50,10 +50,12 @@ impl Kept {
     }
 
     fn take_streams<'r>(&mut self, table: &[StreamSeen], records: impl Iterator<Item = &'r Record> + Clone) {
-        let named: BTreeSet<u32> = records.clone().flat_map(streams_of).filter(|number| *number != 0).collect();
+        let named: BTreeSet<u32> =
+            records.clone().flat_map(subjects).map(|(stream, _)| stream).filter(|number| *number != 0).collect();
         // The record is all there is to say of a stream that was made and never used.
         let is_made = |record: &&Record| record.entry_point.class() == Class::StreamCreate;
-        let used: HashSet<u32> = records.filter(|record| !is_made(record)).flat_map(streams_of).collect();
+        let used: HashSet<u32> =
+            records.filter(|record| !is_made(record)).flat_map(subjects).map(|(stream, _)| stream).collect();
         let has_entry =
             |s: &&StreamSeen| s.work.submissions.count != 0 || s.capturing || s.destroyed || used.contains(&s.number);
         self.streams = table.iter().filter(has_entry).map(|stream| stream.number).collect();
@@ -62,7 +64,7 @@ impl Kept {
     }
 
     fn take_functions<'r, S: Source>(&mut self, recording: &Recording<S>, records: impl Iterator<Item = &'r Record>) {
-        self.functions.extend(records.flat_map(functions_of));
+        self.functions.extend(records.flat_map(subjects).map(|(_, function)| function));
         for stream in recording.streams() {
             let operations = stream.work.recent.iter().chain([&stream.work.submissions.first_since_idle]);
             self.functions.extend(operations.map(|operation| operation.function));
@@ -88,16 +90,11 @@ impl Kept {
     }
 }
 
-fn streams_of(record: &Record) -> [u32; 2] {
-    match record.payload() {
-        Payload::Hazard(numbers) => [record.stream, numbers.other_stream],
-        _ => [record.stream, 0],
-    }
-}
-
-fn functions_of(record: &Record) -> [u32; 2] {
-    match record.payload() {
-        Payload::Hazard(numbers) => [record.function, numbers.function_or_thread],
-        _ => [record.function, 0],
-    }
+/// The streams and functions that a record is about.
+fn subjects(record: &Record) -> [(u32, u32); 2] {
+    let other = match record.payload() {
+        Payload::Hazard(numbers) => (numbers.other_stream, numbers.function_or_thread),
+        _ => (0, 0),
+    };
+    [(record.stream, record.function), other]
 }

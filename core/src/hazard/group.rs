@@ -35,33 +35,32 @@ impl StreamClass {
         }
     }
 
-    /// In the order of the variants: number in records, name, words of a sentence.
-    const TABLE: [(u8, &'static str, &'static str); 6] = [
-        (1, "none", "no stream"),
-        (5, "legacy", "the legacy default stream"),
-        (6, "per-thread", "a thread's own default stream"),
-        (3, "blocking", "a blocking stream"),
-        (4, "non-blocking", "a non-blocking stream"),
-        (2, "unknown", "a stream"),
+    /// In the order of the variants: the variant, its number in records, its name, its words in a sentence.
+    const TABLE: [(Self, u8, &'static str, &'static str); 6] = [
+        (Self::None, 1, "none", "no stream"),
+        (Self::Legacy, 5, "legacy", "the legacy default stream"),
+        (Self::PerThread, 6, "per-thread", "a thread's own default stream"),
+        (Self::Blocking, 3, "blocking", "a blocking stream"),
+        (Self::NonBlocking, 4, "non-blocking", "a non-blocking stream"),
+        (Self::Unknown, 2, "unknown", "a stream"),
     ];
 
     /// By the number in records; 0 for none.
     pub(super) fn from_number(number: u8) -> Option<Self> {
-        use StreamClass::{Blocking, Legacy, NonBlocking, None, PerThread, Unknown};
-        [None, Legacy, PerThread, Blocking, NonBlocking, Unknown].into_iter().find(|class| class.number() == number)
+        Self::TABLE.iter().find(|row| row.1 == number).map(|row| row.0)
     }
 
     pub(super) const fn number(self) -> u8 {
-        Self::TABLE[self as usize].0
+        Self::TABLE[self as usize].1
     }
 
     /// As keys, suppressions and JSON spell it.
     pub const fn name(self) -> &'static str {
-        Self::TABLE[self as usize].1
+        Self::TABLE[self as usize].2
     }
 
     pub(super) const fn words(self) -> &'static str {
-        Self::TABLE[self as usize].2
+        Self::TABLE[self as usize].3
     }
 }
 

@@ -73,15 +73,6 @@ impl ThreadSlot {
         now.length.saturating_sub(now.words.get(segment::FOLDED).map_or(0, |folded| folded.load(Ordering::Acquire)))
     }
 
-    /// Leaves a fold of this slot as a jump of the thread with this number does: before its first record, or all but counted.
-    #[cfg(any(test, loom))]
-    pub(super) fn jump_out_of_a_fold(&self, by: u32, is_done: bool) {
-        assert!(self.folding.is_won(by, Patience::Long));
-        if let Some(now) = self.current().filter(|_| is_done) {
-            self.fold_records(now.words, now.words[segment::FOLDED].load(Ordering::Relaxed)..now.length);
-        }
-    }
-
     fn fold_all(&self) {
         for _ in 0..LOOKS {
             // The turn keeps the segment in its place.
@@ -170,3 +161,7 @@ fn records(segment: &[AtomicU64], numbers: Range<u64>) -> Option<&[[AtomicU64; r
 fn in_progress(segment: &[AtomicU64], number: u64) -> Option<Submission> {
     records(segment, number..number.checked_add(1)?)?.first().and_then(Submission::of_record)
 }
+
+#[cfg(any(test, loom))]
+#[path = "fold_tests.rs"]
+mod tests;

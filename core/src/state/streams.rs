@@ -35,19 +35,13 @@ impl Tracker {
         self.streams.get(number)
     }
 
-    /// Whether any stream of a context but this one is known to have had work submitted to it.
-    pub fn submitted_elsewhere(&self, context: u32, stream: u32) -> bool {
+    /// Whether there is any other stream in a context than this one that is known to have had work submitted to it, or (`or_created`) that is no
+    /// default stream.
+    pub fn other_stream_exists(&self, context: u32, stream: u32, or_created: bool) -> bool {
         let _ = self.fold();
-        self.streams().any(|(number, s)| number != stream && s.context() == context && s.submitted_count() > 0)
-    }
-
-    /// Whether there is any other stream in a context than this one: one that was created, or a default stream that is known to have had work
-    /// submitted to it.
-    pub fn other_stream_exists(&self, context: u32, stream: u32) -> bool {
-        let _ = self.fold();
-        let default = |s: &Stream| matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
-        self.streams()
-            .any(|(number, s)| number != stream && s.context() == context && (!default(s) || s.submitted_count() > 0))
+        let is_created = |s: &Stream| !matches!(s.kind(), StreamKind::Legacy | StreamKind::PerThread);
+        let counts = |s: &Stream| s.submitted_count() > 0 || or_created && is_created(s);
+        self.streams().any(|(number, s)| number != stream && s.context() == context && counts(s))
     }
 
     pub fn streams(&self) -> impl Iterator<Item = (u32, &Stream)> {

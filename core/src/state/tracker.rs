@@ -238,12 +238,6 @@ impl Tracker {
         unfolded + self.stream_entry(stream).map_or(0, |s| s.outstanding_count(self.stream_idle_until(s)))
     }
 
-    /// See [`ThreadSlot::jump_out_of_a_fold`]: the thread with the slot `by`, of a fold of the slot `of`.
-    #[cfg(any(test, loom))]
-    pub fn jump_out_of_a_fold(&self, of: u32, by: u32, is_done: bool) {
-        self.threads.get(of).into_iter().for_each(|slot| slot.jump_out_of_a_fold(by, is_done));
-    }
-
     /// The driver refused a launch of the fast path on this stream, which was entered then and has returned now.
     pub fn launch_refused(&self, stream: u32, entered: Nanos, returned: Nanos) {
         self.beside_no_other_call(stream).into_iter().for_each(|stream| stream.refused_alone(entered, returned));

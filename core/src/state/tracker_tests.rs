@@ -138,12 +138,12 @@ fn a_completed_event_tells_how_many_operations_have_ended() {
     assert_eq!(stream.outstanding_count(0), 4);
     tracker.event_complete_at(0xe, 40, |_, _| unreachable!());
     assert_eq!(stream.outstanding_count(0), 1);
-    assert!(tracker.submitted_elsewhere(c, 0) && !tracker.submitted_elsewhere(c, s));
+    assert!(tracker.other_stream_exists(c, 0, false) && !tracker.other_stream_exists(c, s, false));
     let legacy = StreamKey { handle: 1, context: c, thread: 0 };
     let legacy = tracker.stream(legacy, c, StreamKind::Legacy, 1);
-    assert!(!tracker.other_stream_exists(c, s), "one that is there by itself, and unused");
+    assert!(!tracker.other_stream_exists(c, s, true), "one that is there by itself, and unused");
     submit(&tracker, legacy, 70);
-    assert!(tracker.other_stream_exists(c, s) && !tracker.other_stream_exists(c + 1, s));
+    assert!(tracker.other_stream_exists(c, s, true) && !tracker.other_stream_exists(c + 1, s, true));
 }
 
 #[test]

@@ -23,20 +23,14 @@ impl Submission {
             .then(|| record[record::SUBJECT].load(Ordering::Relaxed) as u32)
     }
 
-    /// The submission in a record; `None` unless the record is folded later.
-    #[inline]
-    pub fn of(words: &[u64; record::WORDS]) -> Option<Self> {
-        Self::of_words(|word| words[word])
-    }
-
     #[inline(always)]
     pub fn of_record(record: &[AtomicU64; record::WORDS]) -> Option<Self> {
         Self::of_words(|word| record[word].load(Ordering::Relaxed))
     }
 
-    /// Asks for each word once: the record may be written meanwhile.
+    /// The submission in a record; `None` unless the record is folded later. Asks for each word once: the record may be written meanwhile.
     #[inline(always)]
-    fn of_words(word: impl Fn(usize) -> u64) -> Option<Self> {
+    pub fn of_words(word: impl Fn(usize) -> u64) -> Option<Self> {
         let head = word(record::HEAD);
         is_folded_later(head).then(|| {
             let subject = word(record::SUBJECT);

@@ -145,10 +145,8 @@ impl Call {
         let About { context, stream, .. } = self.about;
         let in_flight = idle::in_flight_beside_others(self.guard, context, self.slot.thread(), stream, self.entered);
         let Some(first) = in_flight.first() else { return false };
-        let others = match stream {
-            0 => self.guard.tracker.other_stream_exists(context, first.stream),
-            own => self.guard.tracker.submitted_elsewhere(context, own),
-        };
+        let but = if stream == 0 { first.stream } else { stream };
+        let others = self.guard.tracker.other_stream_exists(context, but, stream == 0);
         if let Some((code, busy)) = rules::load_meets(kind, stream, others, &in_flight) {
             self.hazard(code, flags, busy);
         }

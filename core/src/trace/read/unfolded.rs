@@ -46,7 +46,8 @@ impl Unfolded {
         let records: Vec<_> = (before[segment::FOLDED]..length).map(read).collect();
         // A thread that has left the segment has folded it.
         if head()[segment::STATE] == before[segment::STATE] {
-            self.submissions.extend(records.iter().chain(in_progress).filter_map(Submission::of));
+            self.submissions
+                .extend(records.iter().chain(in_progress).filter_map(|words| Submission::of_words(|word| words[word])));
             self.heads.push((place, before));
         }
     }
