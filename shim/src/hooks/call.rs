@@ -321,7 +321,7 @@ impl Call {
             stream,
             class: StreamClass::of(stream_entry.map(Stream::kind)),
             function,
-            // Of work of destroyed streams no fact is known.
+            // No fact is known of work on destroyed streams.
             other: Some(other).filter(|other| other.stream != 0).unwrap_or_default(),
             caller: self.caller.address as u64,
             count: 0,

@@ -186,10 +186,8 @@ impl<'a> Timeline<'a> {
         facts.add("what", Value::Text(code.map_or("", Code::title)), code.is_some());
         facts.add("call", Value::Text(record.entry_point.symbol()), true);
         facts.add("in flight on stream", Value::Unsigned(other.stream.into()), other.stream != 0);
-        facts.some(
-            "in flight",
-            self.operations.names.function(other.operation.function, record.meant_at()).map(Value::Text),
-        );
+        let in_flight = self.operations.names.function(other.operation.function, record.meant_at());
+        facts.some("in flight", in_flight.map(Value::Text));
         let count = noted.map_or(0, |noted| noted.count);
         facts.add("times so far", Value::Unsigned(count.into()), count != 0);
         facts.add("prevented", Value::Bool(true), noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)));

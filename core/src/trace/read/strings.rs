@@ -219,13 +219,13 @@ impl<T, K: Copy + Ord> Timed<T, K> {
         order::sort_by_key(&mut self.entries, |(number, at, _)| (*number, *at));
     }
 
-    /// What had the number when a record's call returned: at `at`, which is the end of time for a call in progress.
+    /// The one that had the number when a record's call returned: at `at`, which is the end of time for a call in progress.
     pub fn newest(&self, number: K, at: Nanos) -> Option<&T> {
         let after = self.entries.partition_point(|(n, t, _)| (*n, *t) <= (number, at));
         self.entries[..after].last().filter(|(n, _, _)| *n == number).map(|(_, _, what)| what)
     }
 
-    /// Number, time from which on it counts, and what had the number, in that order.
+    /// Number, time from which on it counts, and the one that had the number, in that order.
     pub fn all(&self) -> impl Iterator<Item = (K, Nanos, &T)> {
         self.entries.iter().map(|(number, at, what)| (*number, *at, what))
     }
