@@ -11,7 +11,8 @@ use crate::machine::{files, unix_now, Beside};
 use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::DumpReport;
-use lazyguard_core::trace::layout::{self, header, state};
+use lazyguard_core::trace::layout::{self, header};
+use lazyguard_core::trace::ProcessState;
 use rustix::process::getuid;
 use serde_json::Value;
 use std::fs::{self, File};
@@ -152,7 +153,7 @@ impl Asked {
             if answered {
                 return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())));
             }
-            if self.way.word(header::STATE) == Some(state::STEPPED_ASIDE) {
+            if self.way.word(header::STATE) == Some(ProcessState::SteppedAside.number()) {
                 return Err(self.failure("does not answer: the guard has stepped aside in it"));
             }
             self.expect_alive()?;
@@ -233,7 +234,7 @@ impl Way {
     }
 
     fn takes_requests(&self) -> bool {
-        self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(state::STEPPED_ASIDE)
+        self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(ProcessState::SteppedAside.number())
     }
 
     fn raise(&self, least: u64, purpose: Purpose) -> io::Result<u64> {

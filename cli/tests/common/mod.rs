@@ -4,10 +4,10 @@
 
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
-use lazyguard_core::trace::layout::{flag, state, Shape};
+use lazyguard_core::trace::layout::{flag, Shape};
 use lazyguard_core::trace::read::Source;
 use lazyguard_core::trace::{
-    HazardNumbers, Kind, Lane, Preload, ProcessFacts, RawPayload, Record, Recorder, StartFacts,
+    HazardNumbers, Kind, Lane, Preload, ProcessFacts, ProcessState, RawPayload, Record, Recorder, StartFacts,
 };
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -162,7 +162,7 @@ impl Job {
     }
 
     pub fn ended(&self) {
-        self.tracker.recorder().set_state(state::ENDED);
+        self.tracker.recorder().set_state(ProcessState::Ended);
     }
 
     /// The recording as a file holds it.

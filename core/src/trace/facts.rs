@@ -1,6 +1,5 @@
 //! The facts about its process in a recording's header: the writer stores them, and the reader returns them.
 
-use super::layout::state;
 use crate::Nanos;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,22 +13,15 @@ pub enum ProcessState {
 }
 
 impl ProcessState {
-    pub const fn from_number(number: u64) -> Self {
-        match number {
-            state::GUARDED => Self::Guarded,
-            state::ENDED => Self::Ended,
-            state::STEPPED_ASIDE => Self::SteppedAside,
-            other => Self::Unknown(other),
-        }
+    /// In the order of their numbers, from 1.
+    const KNOWN: [Self; 3] = [Self::Guarded, Self::Ended, Self::SteppedAside];
+
+    pub fn from_number(number: u64) -> Self {
+        Self::KNOWN.into_iter().find(|state| state.number() == number).unwrap_or(Self::Unknown(number))
     }
 
-    pub const fn number(self) -> u64 {
-        match self {
-            Self::Guarded => state::GUARDED,
-            Self::Ended => state::ENDED,
-            Self::SteppedAside => state::STEPPED_ASIDE,
-            Self::Unknown(_) => 0,
-        }
+    pub fn number(self) -> u64 {
+        Self::KNOWN.iter().position(|&state| state == self).map_or(0, |at| at as u64 + 1)
     }
 }
 

@@ -47,12 +47,6 @@ pub mod header {
     pub const COMMUNICATOR_COUNT: usize = 48;
 }
 
-pub mod state {
-    pub const GUARDED: u64 = 1;
-    pub const ENDED: u64 = 2;
-    pub const STEPPED_ASIDE: u64 = 3;
-}
-
 pub mod lane {
     pub const SEGMENTS: usize = 0;
     pub const HAND: usize = 1;

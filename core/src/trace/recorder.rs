@@ -1,6 +1,6 @@
 //! A recording's memory: its header, and the entries of its tables. `writer` has its records.
 
-use super::facts::{LaneUse, ProcessFacts};
+use super::facts::{LaneUse, ProcessFacts, ProcessState};
 use super::layout::{self, header, lane, record, Shape, LANES};
 use crate::api::Lane;
 use crate::sync::{AtomicU64, Ordering};
@@ -117,9 +117,8 @@ impl<'a> Recorder<'a> {
         self.words
     }
 
-    /// One of [`layout::state`].
-    pub fn set_state(&self, state: u64) {
-        self.words[header::STATE].store(state, Ordering::Relaxed);
+    pub fn set_state(&self, state: ProcessState) {
+        self.words[header::STATE].store(state.number(), Ordering::Relaxed);
     }
 
     pub fn seen_alive(&self, now: Nanos) {

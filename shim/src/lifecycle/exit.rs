@@ -9,7 +9,7 @@ use crate::runtime::withheld::Withheld;
 use crate::runtime::{door, memory, process, standard_error};
 use crate::watch::telling;
 use lazyguard_core::stack::{mappings, own_maps};
-use lazyguard_core::trace::layout::state;
+use lazyguard_core::trace::ProcessState;
 
 /// The C library calls this after the program's own exit handlers.
 #[used]
@@ -84,7 +84,7 @@ fn finish() {
             guard.mappings.at_the_end(guard);
         }
         guard.tracker.recorder().seen_alive(guard.now());
-        guard.tracker.recorder().set_state(state::ENDED);
+        guard.tracker.recorder().set_state(ProcessState::Ended);
         if guard.settings.summary {
             [summary.lines(), guard.hazards.lines()].concat().iter().for_each(|line| standard_error::line(line));
         }

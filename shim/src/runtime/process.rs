@@ -8,7 +8,7 @@ use super::{clock, pass_through};
 use lazyguard_core::report::PassThrough;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::state::Tracker;
-use lazyguard_core::trace::layout::state;
+use lazyguard_core::trace::ProcessState;
 use lazyguard_core::Nanos;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -89,7 +89,7 @@ pub fn last() -> *const Process {
 /// The guard steps aside for good. The recording stays.
 pub fn disarm() {
     if let Some(last) = retire() {
-        last.tracker.recorder().set_state(state::STEPPED_ASIDE);
+        last.tracker.recorder().set_state(ProcessState::SteppedAside);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes recordings word by word: a second writer, which can also write what the first one never does.
 
 use lazyguard_core::trace::layout::{self, header, lane, record, segment, text, thread, Shape};
-use lazyguard_core::trace::WORDS;
+use lazyguard_core::trace::{ProcessState, WORDS};
 
 /// A shape that fits into a few KiB: four records a segment.
 pub const TINY: Shape =
@@ -44,7 +44,7 @@ impl Builder {
         new.set(header::ARMED_UNIX_NANOS, 1_700_000_000_000_000_000);
         new.set(header::ARMED_MONOTONIC_NANOS, 86_400_000_000_000);
         new.set(header::PROCESS_START_TICKS, 8_640_000);
-        new.set(header::STATE, layout::state::GUARDED);
+        new.set(header::STATE, ProcessState::Guarded.number());
         for (at, offset, count, words) in [
             (header::THREADS, shape.threads_at(), shape.threads, thread::WORDS),
             (header::CONTEXTS, shape.contexts_at(), shape.contexts, layout::context::WORDS),

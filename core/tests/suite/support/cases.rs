@@ -4,8 +4,8 @@
 
 use super::build::{call, pair, Builder, TINY};
 use lazyguard_core::api::EntryPoint;
-use lazyguard_core::trace::layout::{context, flag, header, lane, record, segment, state, stream, text, thread, Shape};
-use lazyguard_core::trace::WORDS;
+use lazyguard_core::trace::layout::{context, flag, header, lane, record, segment, stream, text, thread, Shape};
+use lazyguard_core::trace::{ProcessState, WORDS};
 
 /// A golden recording.
 pub struct Case {
@@ -62,7 +62,7 @@ fn everything() -> Vec<u8> {
     let shape = Shape { threads: 4, contexts: 3, streams: 6, text_bytes: 2048, segments: [3, 2, 4], records: 5 };
     let mut file = Builder::new(shape);
     file.set(header::LAST_SEEN, 9_000_000);
-    file.set(header::STATE, state::ENDED);
+    file.set(header::STATE, ProcessState::Ended.number());
     file.set_all(header::WITHOUT_ENTRY, &[2, 1000, 600]);
     file.set_text(header::PROGRAM.start, "trainer-\u{e4}\u{f6}\u{fc}");
 
