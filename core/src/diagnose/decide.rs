@@ -15,6 +15,9 @@ use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
 use crate::{order, Nanos};
 
+/// To make a context, the driver may wait for those that it makes for other processes of the machine, however short the threshold is.
+const LEAST_TO_BEGIN: Nanos = 30_000_000_000;
+
 pub fn diagnose(snapshot: &Snapshot) -> Diagnosis {
     Decision::new(snapshot).decide()
 }
@@ -187,7 +190,13 @@ impl<'a> Decision<'a> {
         let Snapshot { at, threshold_nanos, patience_nanos, last_activity, .. } = *self.snapshot;
         let acts = at.saturating_sub(last_activity) < threshold_nanos;
         let watched = finding.may_be_meant || asked_only(finding) && finding.path.may_be_meant() && acts;
-        let least = if finding.conclusive { threshold_nanos } else { patience_nanos.max(threshold_nanos) };
+        let least = match finding.path.end {
+            _ if finding.conclusive => threshold_nanos,
+            End::Driver if finding.calls.iter().all(|call| begins_a_context(call)) => {
+                patience_nanos.max(LEAST_TO_BEGIN)
+            }
+            _ => patience_nanos.max(threshold_nanos),
+        };
         !watched && stood >= least
     }
 
@@ -287,6 +296,10 @@ impl<'a> Decision<'a> {
             _ => "what is in flight elsewhere may still do what is waited for".to_owned(),
         }
     }
+}
+
+fn begins_a_context(call: &BlockedCall) -> bool {
+    matches!(call.call.class(), Some(Class::Init | Class::ContextCreate))
 }
 
 fn asked_only(finding: &Finding<'_>) -> bool {

@@ -147,6 +147,16 @@ fn a_load_that_computes_with_nothing_in_flight_is_slow_for_as_long_as_it_does() 
 }
 
 #[test]
+fn a_context_that_is_being_made_gets_time_however_short_the_threshold_is() {
+    let story = TestTrace::new();
+    story
+        .blocked(1, 30, "cuDevicePrimaryCtxRetain", None, Kind::Call, "")
+        .check_slow("the driver may be at work in it");
+    let snapshot = Snapshot { at: LEAST_TO_BEGIN + 30, ..story.snapshot() };
+    assert_eq!(diagnose(&snapshot).status, Status::Hang);
+}
+
+#[test]
 fn what_was_written_to_an_unsatisfied_wait_is_said_with_the_threads() {
     let story = TestTrace::new();
     story.write(1, 8, 0xf1a6, 5).wait(0, 10, 0xf1a6, 7).write(1, 12, 0xf1a6, 3).waits(1, 30, SYNC, Some(0));
@@ -501,7 +511,8 @@ fn a_call_of_any_class_that_does_not_return_is_reported() {
     for entry_point in ENTRY_POINTS.iter().map(|facts| facts.symbol()) {
         let story = TestTrace::new();
         story.waits(1, 30, entry_point, None);
-        let diagnosis = story.diagnosis();
+        // Late enough for a context that is being made.
+        let diagnosis = diagnose(&Snapshot { at: LEAST_TO_BEGIN + 30, ..story.snapshot() });
         assert_eq!((diagnosis.status, diagnosis.verdicts.len()), (Status::Hang, 1), "{entry_point}: {diagnosis:#?}");
         assert_eq!(diagnosis.verdicts[0].threads, [1], "{entry_point}");
         let young = TestTrace::new().patient(20 * SECOND);
