@@ -28,7 +28,7 @@ HAZARDOUS_AT_A_TIME = 4
 # The start of a program and its context on a busy card, and the driver's answers to the guard.
 START_S, ANSWERS_S = 4.0, 2.0
 # The longest of the slow programs lasts four times the pace.
-SLOW_LIMIT_S = 30.0
+SLOW_LIMIT_S = 60.0
 REPORT_LIMIT_S = 20.0
 
 Program = namedtuple("Program", "name what code culprit innocent slow_said env card told hazards completes_with_profile", defaults=(None, False))
