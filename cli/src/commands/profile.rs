@@ -178,6 +178,9 @@ fn prune(mut folder: Folder, most: u64, out: &mut Output<'_>) -> Outcome {
         return Err(Failure::Input(format!("{first}; nothing is removed before that file is")));
     }
     let path = folder.path.display().to_string();
+    if folder.parts.is_empty() {
+        return Err(Failure::Input(format!("{path}: no part of a profile is in it, so nothing is removed")));
+    }
     let (removed, bytes) = folder.prune(most).map_err(|error| Failure::Input(format!("{path}: {error}")))?;
     write_line!(out, "removed {}, {} freed", counted(removed, "image"), size(bytes))?;
     Ok(ExitCode::SUCCESS)

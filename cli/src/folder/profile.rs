@@ -75,13 +75,14 @@ impl Folder {
         self.parts.iter().try_for_each(fs::remove_file)
     }
 
-    /// Makes one part of all, and removes the oldest images beyond `most` bytes and unnamed ones: how many, and their bytes.
+    /// Makes one part of all, and removes the oldest images beyond `most` bytes and those that no part names: how many, and their bytes. A file with
+    /// another name is the user's.
     pub fn prune(&mut self, most: u64) -> io::Result<(usize, u64)> {
         self.known.prune(most);
         self.make_one_part()?;
         let (mut removed, mut bytes) = (0, 0);
         for (id, path) in self.images() {
-            if id.is_none_or(|id| !self.known.images.contains_key(&id)) {
+            if id.is_some_and(|id| !self.known.images.contains_key(&id)) {
                 bytes += fs::symlink_metadata(&path).map_or(0, |about| about.len());
                 fs::remove_file(&path)?;
                 removed += 1;

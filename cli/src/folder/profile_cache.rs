@@ -236,16 +236,17 @@ mod tests {
             let path = scratch.file(&format!("app-{number:016x}/{name}"));
             fs::OpenOptions::new().write(true).open(path).unwrap().set_len(bytes).unwrap();
         };
+        let image = format!("images/{:032x}-1", 7);
         for number in 0..4 {
-            sized(number, "images/sparse", MOST_BYTES / 4 + 1);
+            sized(number, &image, MOST_BYTES / 4 + 1);
             changed_at(&of(number), 1000 + number as i64);
         }
         let own = Own::used(of(0));
         changed_at(&of(0), 500);
         own.keep_small();
-        // A file that no part names goes with the images beyond the bound.
+        // An image that no part names goes with those beyond the bound.
         assert_eq!([0, 1, 2, 3].map(|number| of(number).exists()), [true; 4]);
-        assert!(!of(0).join("images/sparse").exists());
+        assert!(!of(0).join(&image).exists());
         sized(0, "left-over", MOST_BYTES / 2);
         own.keep_small();
         assert_eq!([0, 1, 2, 3].map(|number| of(number).exists()), [true, false, false, true]);

@@ -492,8 +492,10 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("4 images"), "{merged}");
     let next = profiled(&work, corpus_program("module_load"), &all).finish();
     assert!(next.code == Some(0) && ahead(&next).1 >= 1, "{next}");
+    fs::write(all.join("images/photo.jpg"), "a file of the user's").unwrap();
     let pruned = lazyguard(&work, &["profile", "prune", "--most", "0", &text(&all)]);
     assert!(pruned.stdout.starts_with("removed 4 images"), "{pruned}");
+    fs::remove_file(all.join("images/photo.jpg")).expect("a file with another name stays");
     assert!(lazyguard(&work, &["profile", "show", &text(&all)]).stdout.starts_with("0 images"));
     let elsewhere = work.path().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
@@ -516,6 +518,9 @@ fn the_command_shows_checks_merges_and_prunes_a_profile() {
     let pruned = lazyguard(&work, &["profile", "prune", &text(&one)]);
     assert!(pruned.code == Some(1) && pruned.stderr.contains("nothing is removed"), "{pruned}");
     assert_eq!(lazyguard(&work, &["profile", "show", "/nowhere"]).code, Some(1));
+    let pruned = lazyguard(&work, &["profile", "prune", &text(&elsewhere)]);
+    assert!(pruned.code == Some(1) && pruned.stderr.contains("no part of a profile"), "{pruned}");
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 1, "nothing is made there");
 }
 
 /// A line for each profile in a cache, without the paths: parts, images and bytes.
