@@ -108,8 +108,10 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).open(path)
 }
 
-/// Replaces a file as a whole, and follows no link. The content has a hidden name until it is complete; `mode` ignores the mask.
+/// Replaces a file as a whole, or a link to one, which it does not follow; nothing else, such as a device. The content has a hidden name until it is
+/// complete; `mode` ignores the mask.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
+    fs::metadata(path).map_or(Ok(()), |about| expect_regular(about.file_type()))?;
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut unfinished = OsString::from(".");
     unfinished.push(name);
@@ -158,7 +160,7 @@ pub(crate) fn read_text_in(folder: &Path, name: &str) -> io::Result<String> {
 /// Reads an input of the user's to its end: it may be a pipe, which the command waits for.
 #[allow(clippy::disallowed_methods, reason = "the user has asked for it")]
 pub(crate) fn read_input(path: &Path) -> io::Result<String> {
-    fs::read_to_string(path)
+    text_of(at_most(File::open(path)?, MOST_BYTES)?)
 }
 
 pub(crate) fn all_of(file: File) -> io::Result<Vec<u8>> {
@@ -254,7 +256,9 @@ mod tests {
         assert_eq!(fs::read_to_string(&other).unwrap(), "other");
         fs::create_dir(root.join("folder")).unwrap();
         assert!(replace(&root.join("folder"), b"", Some(0o755)).is_err(), "a folder is not replaced");
-        assert_eq!(fs::read_dir(&root).unwrap().count(), 3, "nothing unfinished stays");
+        std::os::unix::fs::symlink("/dev/null", root.join("null")).unwrap();
+        assert_eq!(replace(&root.join("null"), b"", None).unwrap_err().to_string(), "it is a device, and no file");
+        assert_eq!(fs::read_dir(&root).unwrap().count(), 4, "nothing unfinished stays");
         fs::remove_dir_all(&root).unwrap();
     }
 }
