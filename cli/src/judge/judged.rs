@@ -53,7 +53,7 @@ pub(crate) struct Finding {
     pub explored: Option<String>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     pub fail_on: FailOn,
     pub suppressions: Vec<Suppression>,

@@ -17,7 +17,7 @@ type Glob = WildMatchPattern<'*', '\0'>;
 /// Stands for the kernel of a hazard without one, as in its key.
 const NO_KERNEL: &str = "-";
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Suppression {
     pub at: String,
     pub line: String,

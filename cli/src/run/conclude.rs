@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     pub keeps_folder: bool,
     pub earlier: Vec<Hung>,
     pub explored: Option<PathBuf>,
+    /// As they were before the run: a pipe is read once.
+    pub rules: Option<Rules>,
 }
 
 impl Wanted {
@@ -48,9 +50,10 @@ pub(crate) struct Conclusion {
     pub unwritten: Vec<Failure>,
 }
 
-/// Checks before the run that its suppression files and its baseline can be read.
-pub(crate) fn check(wanted: &Wanted) -> Result<(), Failure> {
-    rules(wanted).map(|_| ())
+/// Reads the suppression files and the baseline before the run.
+pub(crate) fn read_rules(wanted: &mut Wanted) -> Result<(), Failure> {
+    wanted.rules = Some(rules(wanted)?);
+    Ok(())
 }
 
 fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
@@ -59,7 +62,11 @@ fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
 }
 
 pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Failure> {
-    let rules = rules(wanted)?;
+    let mut rules = wanted.rules.clone().map_or_else(|| rules(wanted), Ok)?;
+    if wanted.files.contains_key("--write-baseline") {
+        // Other programs may have added to it meanwhile.
+        rules.baseline = baseline_of(wanted)?;
+    }
     let mut seen =
         Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
     seen.explored = wanted.explored.as_deref().and_then(Explored::read);

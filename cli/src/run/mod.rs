@@ -148,7 +148,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 
 fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<PathBuf>, Failure> {
     options.wanted.fill_in(facts);
-    conclude::check(&options.wanted)?;
+    conclude::read_rules(&mut options.wanted)?;
     learn_from_earlier_attempts(options);
     let library = find_library(options)?;
     match library.is_none() && options.require_records {
