@@ -45,7 +45,7 @@ use crate::forms::annotations::Annotations;
 use crate::forms::prometheus::writer;
 use crate::forms::timing;
 use crate::judge::{seen, FailedOn, Finished};
-use crate::machine::{library, nvml, unix_now, Beside, Exec};
+use crate::machine::{files, library, nvml, unix_now, Beside, Exec};
 use crate::words::{exit_code, output, Failure};
 use environment::{action_on_hang, host, make_root, names_profile, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
@@ -149,12 +149,24 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<PathBuf>, Failure> {
     options.wanted.fill_in(facts);
     conclude::read_rules(&mut options.wanted)?;
+    options.setting("LAZYGUARD_SCHEDULE").filter(|path| *path != "off").map_or(Ok(()), is_schedule)?;
     learn_from_earlier_attempts(options);
     let library = find_library(options)?;
     match library.is_none() && options.require_records {
         true => Err(Failure::Input("--require-records: without the guard, nothing is recorded".to_owned())),
         false => Ok(library),
     }
+}
+
+/// The library would go on without one that it cannot read.
+fn is_schedule(path: &str) -> Result<(), Failure> {
+    let is_one = |text: &String| text.lines().any(|line| line.starts_with("budget "));
+    let what = match files::read_text(path) {
+        Ok(text) if is_one(&text) => return Ok(()),
+        Ok(_) => "it is no schedule of lazyguard explore".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    Err(Failure::Input(format!("--schedule {path}: {what}")))
 }
 
 /// Starts the threads that write files while the program runs: before it, so that the first sample precedes it. They inherit this thread's

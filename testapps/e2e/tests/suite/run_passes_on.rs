@@ -95,6 +95,9 @@ fn arguments_that_cannot_be_used_are_one_line_and_the_program_does_not_run() {
         &["--library", "/no/such/library"],
         &["--library", "/etc/hostname"],
         &["--library", "/proc/self/exe"],
+        &["--schedule", "/no/such/schedule"],
+        &["--schedule", "/etc/hostname"],
+        &["--schedule", "/dev/null"],
         &["--require-records", "--out", "/proc/nowhere"],
     ] {
         let outcome = under(&work, options, &["echo", "it ran"]).finish();
