@@ -17,10 +17,20 @@ use std::ptr::{null, null_mut};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Blocks these signals in this thread, and in those that it starts from now on.
-pub(crate) fn blocked(signals: SigSet) -> SigSet {
+pub(crate) fn blocked(signals: impl Iterator<Item = c_int>) -> SigSet {
+    // `nix` knows no real-time signals. SAFETY: the calls change the set alone, and refuse a number that is none.
+    let signals = unsafe {
+        let mut set = *SigSet::empty().as_ref();
+        signals.for_each(|signal| _ = libc::sigaddset(&mut set, signal));
+        SigSet::from_sigset_t_unchecked(set)
+    };
     // It cannot fail for a set that exists.
     let _ = signals.thread_block();
     signals
+}
+
+pub(crate) fn real_time_signals() -> impl Iterator<Item = c_int> {
+    libc::SIGRTMIN()..=libc::SIGRTMAX()
 }
 
 /// Has the command's process begin with the signals blocked that this one was started with.
@@ -29,15 +39,44 @@ pub(crate) fn begins_with(command: &mut Command, signals: Signals) {
     unsafe { command.pre_exec(move || signals.blocked.thread_set_mask().map_err(io::Error::from)) };
 }
 
-/// The next of these signals, which every thread has blocked, and the process that has sent it; `None` there where that is the kernel.
-pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<(c_int, Option<i32>)> {
+/// All that the kernel says of a signal: also the value that its sender has queued it with.
+#[derive(Clone, Copy)]
+pub(crate) struct Received(libc::siginfo_t);
+
+impl Received {
+    pub fn signal(self) -> c_int {
+        self.0.si_signo
+    }
+
+    /// `None` where it is the kernel.
+    pub fn sender(self) -> Option<i32> {
+        // SAFETY: with a code that is not positive, it names a process.
+        (self.0.si_code <= 0).then(|| unsafe { self.0.si_pid() })
+    }
+
+    /// Errors are ignored: the process is gone, or belongs to another user.
+    pub fn send_to(self, process: Pid) {
+        let (process, signal) = (process.as_raw_pid(), self.0.si_signo);
+        // SAFETY: takes integers, and an address that the kernel reads.
+        unsafe {
+            if self.0.si_code == libc::SI_QUEUE {
+                libc::syscall(libc::SYS_rt_sigqueueinfo, process, signal, &raw const self.0);
+            } else {
+                libc::kill(process, signal);
+            }
+        }
+    }
+}
+
+/// The next of these signals, which every thread has blocked.
+pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<Received> {
     let limit = limit.map(TimeSpec::from_duration);
-    // SAFETY: set and limit outlive the call, which fills in `about`; with a code that is not positive, that names a process.
+    // SAFETY: set and limit outlive the call, which fills in `about`.
     unsafe {
         let mut about: libc::siginfo_t = std::mem::zeroed();
         let limit = limit.as_ref().map_or(null(), |limit| std::ptr::from_ref(limit.as_ref()));
         let signal = libc::sigtimedwait(of.as_ref(), &mut about, limit);
-        (signal > 0).then(|| (signal, (about.si_code <= 0).then(|| about.si_pid())))
+        (signal > 0).then_some(Received(about))
     }
 }
 
@@ -95,8 +134,8 @@ impl Signals {
         Self { ignored, blocked: SigSet::thread_get_mask().unwrap_or(SigSet::empty()) }
     }
 
-    pub fn ignores(self, signal: Signal) -> bool {
-        self.ignored >> (signal.as_raw() - 1) & 1 == 1
+    pub fn ignores(self, signal: c_int) -> bool {
+        self.ignored >> (signal - 1) & 1 == 1
     }
 }
 
@@ -190,7 +229,7 @@ impl<'a> Prepared<'a> {
         unsafe {
             for signal in 1..=LAST_SIGNAL {
                 let mut action: libc::sigaction = std::mem::zeroed();
-                let is_ignored = self.exec.signals.ignored >> (signal - 1) & 1 == 1;
+                let is_ignored = self.exec.signals.ignores(signal);
                 action.sa_sigaction = if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
                 libc::sigaction(signal, &action, null_mut());
             }

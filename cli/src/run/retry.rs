@@ -5,8 +5,8 @@
 //! Must not: make again what failed without a hang, or give a program standard input of which an earlier attempt may have read.
 
 use super::inherited::Descriptors;
+use super::program;
 use super::signals::{stop_with_the_program, Caught};
-use super::{program, tree};
 use crate::judge::Hung;
 use crate::machine::{files, Exec};
 use crate::words::{exit_code, output, Failure};
@@ -82,9 +82,11 @@ pub(crate) fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, boo
             Err(error) => return Err(Failure::Input(format!("--retry: the attempt cannot be waited for: {error}"))),
         }
         for heard in caught.wait(None).iter().filter(|heard| !heard.is_own()) {
-            let passed_on = heard.passed_on(attempt);
-            interrupted |= heard.is_ctrl_c() || passed_on.is_some_and(|signal| ENDS.contains(&signal));
-            passed_on.into_iter().for_each(|signal| tree::send(attempt, signal));
+            let passed_on = heard.is_meant_for(attempt);
+            interrupted |= heard.is_ctrl_c() || passed_on && heard.is_one_of(&ENDS);
+            if passed_on {
+                heard.send_to(attempt);
+            }
         }
     }
 }

@@ -6,7 +6,7 @@
 //! Must not: change an ignored signal, which the program inherits (`nohup`). Stop where no shell would continue this command.
 
 use super::{inherited, tree};
-use crate::machine::system;
+use crate::machine::system::{self, Received};
 use nix::sys::signal::SigSet;
 use rustix::process::{getpid, getsid, Pid, Signal};
 use signal_hook::low_level::raise;
@@ -14,8 +14,9 @@ use std::ffi::c_int;
 use std::fs::File;
 use std::time::Duration;
 
-/// Faults, `SIGTTIN` and `SIGTTOU` are caused by this process itself.
-const PASSED_ON: [Signal; 15] = [
+/// And the real-time ones. The kernel ends this process by a fault of its own though the signal is blocked. It sends `SIGTTIN` and `SIGTTOU` to
+/// the whole group, and names this process as the sender of a `SIGPIPE` of its own.
+const PASSED_ON: [Signal; 24] = [
     Signal::HUP,
     Signal::INT,
     Signal::QUIT,
@@ -31,6 +32,15 @@ const PASSED_ON: [Signal; 15] = [
     Signal::XCPU,
     Signal::IO,
     Signal::POWER,
+    Signal::ABORT,
+    Signal::ILL,
+    Signal::TRAP,
+    Signal::BUS,
+    Signal::FPE,
+    Signal::SEGV,
+    Signal::STKFLT,
+    Signal::SYS,
+    Signal::URG,
 ];
 
 pub(crate) struct Caught {
@@ -41,12 +51,11 @@ pub(crate) struct Caught {
 impl Caught {
     pub fn now() -> Self {
         // SIGXFSZ must not end this command: only a file cannot be written.
-        let wanted =
-            PASSED_ON.into_iter().chain([Signal::XFSZ]).filter(|&signal| !inherited::signals().ignores(signal));
+        let named = PASSED_ON.into_iter().chain([Signal::XFSZ]).map(Signal::as_raw);
+        let wanted = named.chain(system::real_time_signals()).filter(|&signal| !inherited::signals().ignores(signal));
         // While SIGCHLD is ignored, the kernel reaps children, and their exit status is lost.
         system::do_not_ignore(Signal::CHILD);
-        let wanted = wanted.chain([Signal::CHILD]).filter_map(|signal| signal.as_raw().try_into().ok()).collect();
-        Self { wanted: system::blocked(wanted), early: Vec::new() }
+        Self { wanted: system::blocked(wanted.chain([Signal::CHILD.as_raw()])), early: Vec::new() }
     }
 
     /// The program is about to be started. No signal that has come so far has reached it, not even the terminal's.
@@ -61,48 +70,47 @@ impl Caught {
     pub fn wait(&self, limit: Option<Duration>) -> Vec<Heard> {
         let first = system::next_signal(&self.wanted, limit);
         let others = std::iter::from_fn(|| system::next_signal(&self.wanted, Some(Duration::ZERO)));
-        first.into_iter().chain(others).map(|(signal, from)| Heard { signal, from }).collect()
+        first.into_iter().chain(others).map(Heard).collect()
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Heard {
-    signal: c_int,
-    /// The process that has sent it; `None` for the kernel.
-    from: Option<i32>,
-}
+#[derive(Clone, Copy)]
+pub(crate) struct Heard(Received);
 
 impl Heard {
     /// Whether it is about this command alone: a child has changed, or a file of its own may not grow.
     pub fn is_own(&self) -> bool {
-        [Signal::CHILD.as_raw(), Signal::XFSZ.as_raw()].contains(&self.signal)
+        self.is_one_of(&[Signal::CHILD, Signal::XFSZ])
     }
 
     pub fn is_ctrl_c(&self) -> bool {
-        self.from.is_none() && self.signal == Signal::INT.as_raw()
+        self.0.sender().is_none() && self.is_one_of(&[Signal::INT])
     }
 
-    pub fn signal(&self) -> Option<Signal> {
-        Signal::from_named_raw(self.signal)
+    pub fn is_one_of(&self, signals: &[Signal]) -> bool {
+        signals.iter().any(|signal| signal.as_raw() == self.0.signal())
     }
 
-    pub fn passed_on(&self, program: Pid) -> Option<Signal> {
-        self.meant_for(program, getsid(None).is_ok_and(|session| session == getpid()))
+    pub fn is_meant_for(&self, program: Pid) -> bool {
+        let leads_the_session = getsid(None).is_ok_and(|session| session == getpid());
+        is_meant(self.0.signal(), self.0.sender(), program, leads_the_session)
     }
 
-    fn meant_for(&self, program: Pid, leads_the_session: bool) -> Option<Signal> {
-        let signal = self.signal()?;
-        let is_meant = match (self.from, signal) {
-            // If sent to the whole group, the signal has reached the program already. If sent to its parent, it is not for the program.
-            (Some(sender), _) => sender != program.as_raw_pid() && !tree::descends(sender),
-            // The terminal has sent it to the whole group.
-            (None, Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH) => false,
-            // The kernel reports a lost terminal to the session leader alone.
-            (None, Signal::HUP) => leads_the_session,
-            // A timer that was set before this command's exec: it is for the program that runs in its place.
-            (None, _) => true,
-        };
-        is_meant.then_some(signal)
+    pub fn send_to(&self, program: Pid) {
+        self.0.send_to(program);
+    }
+}
+
+fn is_meant(signal: c_int, from: Option<i32>, program: Pid, leads_the_session: bool) -> bool {
+    match (from, Signal::from_named_raw(signal)) {
+        // If sent to the whole group, the signal has reached the program already. If sent to its parent, it is not for the program.
+        (Some(sender), _) => sender != program.as_raw_pid() && !tree::descends(sender),
+        // The terminal has sent it to the whole group.
+        (None, Some(Signal::INT | Signal::QUIT | Signal::TSTP | Signal::WINCH)) => false,
+        // The kernel reports a lost terminal to the session leader alone.
+        (None, Some(Signal::HUP)) => leads_the_session,
+        // A timer that was set before this command's exec: it is for the program that runs in its place.
+        (None, _) => true,
     }
 }
 
@@ -138,9 +146,7 @@ mod tests {
             (Signal::WINCH, kernel, true, false),
             (Signal::CONT, elsewhere, false, true),
         ] {
-            let heard = Heard { signal: signal.as_raw(), from };
-            let expect = expect.then_some(signal);
-            assert_eq!(heard.meant_for(program, leads), expect, "{signal:?} {from:?} {leads}");
+            assert_eq!(is_meant(signal.as_raw(), from, program, leads), expect, "{signal:?} {from:?} {leads}");
         }
     }
 }

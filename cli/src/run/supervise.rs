@@ -120,10 +120,10 @@ impl Supervisor<'_> {
     fn run(mut self, mut caught: Caught) -> Result<Ended, Failure> {
         let early = caught.early();
         self.interrupted |= early.iter().any(Heard::is_ctrl_c);
-        let signals: Vec<_> = early.iter().filter(|heard| !heard.is_own()).filter_map(Heard::signal).collect();
+        let mut signals: Vec<_> = early.iter().filter(|heard| !heard.is_own()).collect();
         // The order of the signals is unknown. A program that is not stopped takes no harm from SIGCONT, but no one else may end its stop.
-        let (last, first): (Vec<_>, Vec<_>) = signals.into_iter().partition(|&signal| signal == Signal::CONT);
-        first.into_iter().chain(last).for_each(|signal| tree::send(self.program, signal));
+        signals.sort_by_key(|heard| heard.is_one_of(&[Signal::CONT]));
+        signals.iter().for_each(|heard| heard.send_to(self.program));
         loop {
             self.reap()?;
             self.standard_error.look();
@@ -168,10 +168,10 @@ impl Supervisor<'_> {
             return;
         }
         self.interrupted |= heard.is_ctrl_c();
-        match heard.passed_on(self.program) {
-            Some(Signal::CONT) => self.pass_on_that_it_goes_on(),
-            Some(signal) => tree::send(self.program, signal),
-            None => {}
+        match heard.is_meant_for(self.program) {
+            true if heard.is_one_of(&[Signal::CONT]) => self.pass_on_that_it_goes_on(),
+            true => heard.send_to(self.program),
+            false => {}
         }
     }
 

@@ -19,7 +19,7 @@ fn script(work: &Work, text: &str) -> Outcome {
 
 /// Sends a signal to a process, or to a group with a minus before it.
 pub(crate) fn send(signal: &str, to: &str) {
-    let sent = Command::new("sh").args(["-c", &format!("kill -s {signal} -- {to}")]).status();
+    let sent = Command::new("bash").args(["-c", &format!("kill -s {signal} -- {to}")]).status();
     assert!(sent.is_ok_and(|status| status.success()), "{signal} to {to}");
 }
 
@@ -181,7 +181,10 @@ fn a_write_to_a_closed_pipe_does_what_it_did() {
 #[test]
 fn a_signal_goes_to_the_program_once_and_to_nobody_else() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let names = ["HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "WINCH", "XCPU", "IO", "PWR", "TERM"];
+    let names = [
+        "HUP", "INT", "QUIT", "USR1", "USR2", "ALRM", "VTALRM", "PROF", "WINCH", "XCPU", "IO", "PWR", "ABRT", "ILL",
+        "TRAP", "BUS", "FPE", "SEGV", "STKFLT", "SYS", "URG", "RTMIN", "RTMAX", "TERM",
+    ];
     let listed = names.map(|name| format!("'{name}'")).join(", ");
     let text = format!(
         "child = os.fork()\n\
@@ -203,6 +206,26 @@ fn a_signal_goes_to_the_program_once_and_to_nobody_else() {
         assert_eq!(said.lines().filter(|line| *line == format!("program {name}")).count(), 1, "{name}: {outcome}");
     }
     assert!(!said.lines().any(|line| line.starts_with("child") && line != "child ready"), "{outcome}");
+}
+
+#[test]
+fn a_queued_signal_keeps_its_sender_and_its_value() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let text = "import ctypes, os, signal\n\
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGRTMIN])\n\
+        print('ready', flush=True)\n\
+        about, wanted = (ctypes.c_int * 32)(), (ctypes.c_ulong * 16)(1 << (signal.SIGRTMIN - 1))\n\
+        ctypes.CDLL(None).sigwaitinfo(wanted, about)\n\
+        print(about[2], about[4], about[6])\n";
+    let mut running = under(&work, &[], &["python3", "-c", text]).start();
+    until_said(&mut running, "ready", 1);
+    let queues = "import ctypes, os, signal, sys\n\
+        ctypes.CDLL(None).sigqueue(int(sys.argv[1]), signal.SIGRTMIN, ctypes.c_void_p(42))\n\
+        print(os.getpid())\n";
+    let queued = Run::new(&work, "python3").args(["-c", queues, &running.process().to_string()]).finish();
+    let outcome = running.finish_within(LONG);
+    let expect = format!("ready\n-1 {} 42\n", queued.stdout.trim());
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), expect.as_str()), "{outcome}");
 }
 
 #[test]
