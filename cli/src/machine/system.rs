@@ -80,6 +80,25 @@ pub(crate) fn next_signal(of: &SigSet, limit: Option<Duration>) -> Option<Receiv
     }
 }
 
+/// Stops this process by the signal's default action. For all but `SIGSTOP`, the kernel leaves it alone where no shell could continue it.
+pub(crate) fn stop_by(signal: Signal) {
+    // SAFETY: the default action runs no code of this process. The actions and sets are numbers alone, and each call has the place it fills in.
+    unsafe {
+        let (mut action, mut unblocked): (libc::sigaction, libc::sigset_t) = (std::mem::zeroed(), std::mem::zeroed());
+        let mut before = unblocked;
+        let is_changed = libc::sigaction(signal.as_raw(), null(), &mut action) == 0
+            && libc::signal(signal.as_raw(), libc::SIG_DFL) != libc::SIG_ERR;
+        // Raised while blocked: an earlier one that waits is unblocked along with it, and SIGCONT takes both away.
+        libc::raise(signal.as_raw());
+        libc::sigaddset(&mut unblocked, signal.as_raw());
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, &unblocked, &mut before);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, null_mut());
+        if is_changed {
+            libc::sigaction(signal.as_raw(), &action, null_mut());
+        }
+    }
+}
+
 pub(crate) fn do_not_ignore(signal: Signal) {
     // SAFETY: the default action runs no code of this process.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };

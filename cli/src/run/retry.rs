@@ -76,7 +76,9 @@ pub(crate) fn wait_for(attempt: Pid, caught: &Caught) -> Result<(WaitStatus, boo
     loop {
         match waitpid(Some(attempt), WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             // It has stopped along with its program.
-            Ok(Some((_, status))) if status.stopped() => stop_with_the_program(Signal::TSTP),
+            Ok(Some((_, status))) if status.stopped() => {
+                status.stopping_signal().into_iter().for_each(stop_with_the_program);
+            }
             Ok(Some((_, status))) => return Ok((status, interrupted)),
             Ok(None) | Err(Errno::INTR) => {}
             Err(error) => return Err(Failure::Input(format!("--retry: the attempt cannot be waited for: {error}"))),

@@ -6,12 +6,13 @@
 //! Must not: change an ignored signal, which the program inherits (`nohup`). Stop where no shell would continue this command.
 
 use super::{inherited, tree};
+use crate::folder::Stat;
 use crate::machine::system::{self, Received};
 use nix::sys::signal::SigSet;
-use rustix::process::{getpid, getsid, Pid, Signal};
-use signal_hook::low_level::raise;
+use rustix::process::{getpgid, getpgrp, getpid, getppid, getsid, Pid, Signal};
+use rustix::termios::tcgetpgrp;
 use std::ffi::c_int;
-use std::fs::File;
+use std::fs::{read_link, File};
 use std::time::Duration;
 
 /// And the real-time ones. The kernel ends this process by a fault of its own though the signal is blocked. It sends `SIGTTIN` and `SIGTTOU` to
@@ -114,17 +115,46 @@ fn is_meant(signal: c_int, from: Option<i32>, program: Pid, leads_the_session: b
     }
 }
 
-/// Stops this process along with the program, if the terminal's user has stopped the program. Returns when it is continued.
-pub(super) fn stop_with_the_program(by: Signal) {
-    let by_the_user = matches!(by, Signal::TSTP | Signal::TTIN | Signal::TTOU);
-    if by_the_user && there_is_a_terminal() {
-        let _ = raise(Signal::STOP.as_raw());
+/// Stops this process along with the program, by the same signal, if a shell then takes the terminal. Returns when it is continued.
+pub(super) fn stop_with_the_program(by: c_int) {
+    let Some(by) = Signal::from_named_raw(by) else { return };
+    let is_followed = match by {
+        Signal::TSTP | Signal::TTIN | Signal::TTOU => there_is_a_terminal(),
+        // A user who stops a program by its process id continues it by its id: elsewhere than at a shell's prompt, nobody would continue this one.
+        Signal::STOP => is_in_the_foreground() && a_shell_waits(),
+        _ => false,
+    };
+    if is_followed {
+        system::stop_by(by);
     }
 }
 
 #[allow(clippy::disallowed_methods, reason = "it is a device, and opening it waits for nothing")]
+fn terminal() -> Option<File> {
+    File::open("/dev/tty").ok()
+}
+
 pub(super) fn there_is_a_terminal() -> bool {
-    File::open("/dev/tty").is_ok()
+    terminal().is_some()
+}
+
+fn is_in_the_foreground() -> bool {
+    terminal().and_then(|terminal| tcgetpgrp(terminal).ok()) == Some(getpgrp())
+}
+
+/// Whether a shell with job control has started this command, or the command like it that has started this one. A script's shell has none.
+fn a_shell_waits() -> bool {
+    let program_of = |process: Pid| read_link(format!("/proc/{process}/exe")).ok();
+    let mut parent = getppid();
+    while let Some(process) = parent {
+        match (getsid(Some(process)) == getsid(None), getpgid(Some(process)) == Ok(getpgrp())) {
+            (false, _) => return false,
+            (true, false) => return true,
+            (true, true) if program_of(process) != program_of(getpid()) => return false,
+            (true, true) => parent = Stat::of(process.as_raw_pid()).and_then(|seen| Pid::from_raw(seen.parent)),
+        }
+    }
+    false
 }
 
 #[cfg(test)]

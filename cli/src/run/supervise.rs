@@ -222,9 +222,7 @@ impl Supervisor<'_> {
         }
         let stopped = waitid(WaitId::Pid(self.program), WaitIdOptions::STOPPED | WaitIdOptions::NOHANG).ok().flatten();
         let Some(signal) = stopped.and_then(|status| status.stopping_signal()) else { return false };
-        if let Some(signal) = Signal::from_named_raw(signal) {
-            stop_with_the_program(signal);
-        }
+        stop_with_the_program(signal);
         true
     }
 

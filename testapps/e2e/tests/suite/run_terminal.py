@@ -168,6 +168,34 @@ def ctrl_z_stops_the_job_and_fg_continues_it(term, before, folder):
     assert term.status() == "0", term.screen
 
 
+def a_program_that_stops_itself_gives_the_terminal_back(term, before, folder):
+    for commands in (before, f"{before} --retry 1", f"{before} -- {before}") if before else ("",):
+        for signal, status in (("STOP", 147), ("TSTP", 148)):
+            term.runs(f"{commands} sh -c 'kill -{signal} $$; echo $((40 + 2))-goes-on; exit 3'")
+            term.expect("Stopped")
+            assert term.status() == str(status), term.screen
+            term.runs("fg")
+            term.expect("42-goes-on")
+            assert term.status() == "3", term.screen
+        term.runs(f"{commands} sleep 60")
+        time.sleep(0.5)
+        term.types("\x1a")
+        term.expect("Stopped")
+        assert term.status() == "148", term.screen
+        term.runs("fg")
+        term.expect("sleep 60")
+        time.sleep(0.3)
+        term.types("\x03")
+        term.expect(r"\$ ")
+        assert term.status() == "130", term.screen
+
+
+def a_script_goes_on_when_its_program_is_continued_by_its_process_id(term, before, folder):
+    text = f"{before} sh -c '(sleep 1; kill -CONT $$) & kill -STOP $$; exit 3'\necho $((40 + 2))-status-$?\n"
+    term.runs(f"sh {program(folder, 'stopped', text)}")
+    term.expect("42-status-3")
+
+
 def a_pipeline_keeps_the_terminal(term, before, folder):
     # The one behind the pipe reads from the terminal, as a pager does.
     pager = "import sys\nprint('all of it:', sys.stdin.read().split(), flush=True)\n" \

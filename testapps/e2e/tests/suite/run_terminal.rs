@@ -32,6 +32,8 @@ played! {
     ctrl_c_before_the_program_is_there_ends_it
     a_stop_that_ends_before_the_program_is_there_does_not_stop_it
     ctrl_z_stops_the_job_and_fg_continues_it
+    a_program_that_stops_itself_gives_the_terminal_back
+    a_script_goes_on_when_its_program_is_continued_by_its_process_id
     a_pipeline_keeps_the_terminal
     a_program_reads_the_terminal_at_once
     a_shell_with_jobs_of_its_own_works
