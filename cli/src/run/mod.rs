@@ -7,7 +7,7 @@
 //! | the command | and does not | because |
 //! |---|---|---|
 //! | leaves the program in its own process group | give it another one, and hand the terminal over | a group holds a pipeline, a script or a shell's job together: a pager would be stopped, Ctrl-C would not reach the script around it, and a leader cannot call `setsid` |
-//! | passes another process's signal on to the program alone | send it to the group | without the command the program alone would have got it |
+//! | passes another process's signal on to the program alone | send it to the group | without the command the program alone would have got it. `siginfo` does not tell `killpg` from `kill`: the program gets the first twice |
 //! | leaves the terminal's signals to the kernel | pass them on | the kernel has sent them to the whole group; `siginfo` names the sender |
 //! | stops when the program was stopped from the terminal | stop at once | a program may ignore Ctrl-Z, or put its screen in order first |
 //! | reaps orphans (`PR_SET_CHILD_SUBREAPER`) | keep a list, or a control group | a daemon leaves its parent, group and session, but not its descent; control groups need rights |
