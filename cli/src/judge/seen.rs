@@ -25,7 +25,7 @@ pub(crate) struct Finished {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unguarded {
     pub without_guard: Vec<String>,
-    /// Why something should have been recorded, in half a sentence.
+    /// Why it is a loss that nothing was recorded, in a sentence.
     pub expected: Option<String>,
 }
 
@@ -137,11 +137,6 @@ impl<'a> Seen<'a> {
             return None;
         }
         let nothing = || "nothing was recorded: no process of the run initialised CUDA under the guard".to_owned();
-        match &unguarded.expected {
-            None => self.fail_on.has(FailedOn::Unguarded).then(nothing),
-            Some(why) => {
-                Some(format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard"))
-            }
-        }
+        unguarded.expected.clone().or_else(|| self.fail_on.has(FailedOn::Unguarded).then(nothing))
     }
 }

@@ -57,6 +57,10 @@ pub(super) fn stands_in(folder: &Path) -> bool {
     report_in(folder).is_some_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
 }
 
+pub(super) fn is_told(folder: &Path) -> bool {
+    report_in(folder).is_some_and(|hang| hang["status"] == "hang" && hang["resolved"].is_null())
+}
+
 #[derive(Debug, Deserialize)]
 struct Report {
     #[serde(default)]

@@ -22,6 +22,7 @@
 mod conclude;
 mod environment;
 mod hang;
+mod held;
 mod inherited;
 pub(crate) mod options;
 mod other_users;
@@ -192,18 +193,28 @@ fn unseen_by_the_run(ended: &Ended, root: &Root, others: Option<OtherUsers>, is_
     }
     root.note(&ended.processes);
     let unseen = ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's"));
+    let unseen = unseen.chain(
+        ended.untold.iter().map(|name| format!("of the hang that {name} has reported: its report could not be kept")),
+    );
+    let is_gone = root.is_gone().then(|| "of this run, whose folder is gone".to_owned());
+    let unseen = unseen.chain(is_gone);
     let nothing = "of the program, which ran without a folder, or without the guard".to_owned();
     unseen.chain(unread).chain((!is_guarded).then_some(nothing)).collect()
 }
 
-/// Why something should have been recorded, where nothing was. `program` is the name of one that was watched.
+/// Why it is a loss that nothing was recorded, if it is. `program` is the name of one that was watched.
 fn expected(ended: &mut Ended, root: &Root, program: Option<&OsString>) -> Option<String> {
     if root.had_a_process() {
         // A process has initialised CUDA under the guard. If it left by `_exit`, what it kept in memory is lost.
         return None;
     }
     let by_name = || program.filter(|_| !root.holds_anything()).and_then(|name| program::uses_cuda(name));
-    ended.unguarded.expected.take().or_else(by_name)
+    let expected = ended.unguarded.expected.take();
+    if root.is_gone() {
+        let lost = || format!("what this run recorded is lost: its folder {} is gone", root.text());
+        return (ended.was_guarded || expected.is_some()).then(lost);
+    }
+    expected.or_else(|| by_name().map(|why| unguarded::nothing_although(&why)))
 }
 
 const PRELOAD: &str = "LAZYGUARD_PRELOAD";

@@ -94,6 +94,10 @@ impl Root {
         !matches!(self.kind, Kind::Absent)
     }
 
+    pub fn is_gone(&self) -> bool {
+        self.is_there() && !self.path.exists()
+    }
+
     /// Whether a process, or a run that the program has started, has a folder here.
     pub fn holds_anything(&self) -> bool {
         folders(&self.path).iter().any(|folder| is_run(folder) || is_process_folder(folder))

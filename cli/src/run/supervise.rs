@@ -3,6 +3,7 @@
 //! Must not: wait for any process but the program, unless it is to end all of them.
 
 use super::hang::{self, Watch};
+use super::held::Held;
 use super::inherited::StandardError;
 use super::remembered::{Identity, Remembered};
 use super::returns::{first_late, others, Failing};
@@ -45,6 +46,9 @@ pub(super) struct Ended {
     pub interrupted: bool,
     pub processes: Vec<ProcessEnd>,
     pub unseen: Vec<String>,
+    /// The names of the processes that have told of a hang, and whose folders do not.
+    pub untold: Vec<String>,
+    pub was_guarded: bool,
     pub unguarded: Unguarded,
 }
 
@@ -77,6 +81,7 @@ pub(super) fn supervise(
         limits,
         started: Instant::now(),
         hang: Watch::default(),
+        held: Held::default(),
         failing: Vec::new(),
         ending: None,
         interrupted: false,
@@ -110,6 +115,7 @@ struct Supervisor<'a> {
     limits: Limits,
     started: Instant,
     hang: Watch,
+    held: Held,
     failing: Vec<Failing>,
     ending: Option<Ending>,
     interrupted: bool,
@@ -242,6 +248,8 @@ impl Supervisor<'_> {
             interrupted,
             processes: self.remembered.all(),
             unseen: self.unseen.found,
+            untold: self.held.untold().into_iter().map(|folder| name_of(folder)).collect(),
+            was_guarded: self.held.any,
             unguarded: self.unguarded.map(|watch| watch.found).unwrap_or_default(),
         }
     }
@@ -258,7 +266,7 @@ impl Supervisor<'_> {
         }
         if let Some(timeout) = is_over {
             self.begin_to_end(End::TimedOut, &format!("the {timeout:?} of --timeout are over"));
-        } else if let Some(folder) = self.limits.action.and_then(|_| self.hang.look(&self.places)) {
+        } else if let Some(folder) = self.limits.action.and_then(|action| self.is_due(action)) {
             let process = name_of(&folder);
             match self.limits.action {
                 Some(action) if action != KILL => self.calls_return(folder, &process, action),
@@ -274,6 +282,12 @@ impl Supervisor<'_> {
                 self.begin_to_end(End::EndedOnHang, &why);
             }
         }
+    }
+
+    /// The error of another action than [`KILL`] is returned by the guard itself; whether it is answered, only a report says.
+    fn is_due(&mut self, action: &str) -> Option<PathBuf> {
+        let reported = self.hang.look(&self.places);
+        reported.or_else(|| self.held.due(&hang::folders_of_processes(&self.places)).filter(|_| action == KILL))
     }
 
     /// The guard has its blocked calls return an error. All processes are to do the same, so that none waits for this one.
@@ -307,9 +321,10 @@ impl Supervisor<'_> {
             return;
         }
         self.unseen_looked_at = Instant::now();
-        for process in self.unseen.look(&self.tree.processes(), self.root.text(), &self.places) {
-            let what = "could make no folder that this run reads: a hang or a hazard in it is not seen";
-            self.say(format!("{process} {what}"));
+        self.held.look(hang::folders_of_processes(&self.places));
+        for (process, name) in self.unseen.look(&self.tree.processes(), self.root.text(), &self.places) {
+            let unseen = if self.held.look_into(process) { "a hazard" } else { "a hang or a hazard" };
+            self.say(format!("{name} could make no folder that this run reads: {unseen} in it is not seen"));
         }
     }
 

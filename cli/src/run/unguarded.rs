@@ -65,14 +65,26 @@ impl Watch {
             if !has_guard {
                 self.known.insert(who);
                 self.found.without_guard.push(line);
-            } else if self.found.expected.is_none() && is_given(process, root) && !records_elsewhere(process, root) {
+            } else if (self.found.expected.is_none() || is_armed(process))
+                && is_given(process, root)
+                && !records_elsewhere(process, root)
+            {
                 // It may yet initialise CUDA, and have a folder from then on.
-                self.found.expected = Some(format!("{line} loaded the CUDA driver"));
+                self.found.expected = Some(match is_armed(process) {
+                    true => {
+                        format!("nothing is known of {line}: it is guarded, and has no folder that this run can read")
+                    }
+                    false => nothing_although(&format!("{line} loaded the CUDA driver")),
+                });
             }
         }
         self.pause = (self.pause * 2).min(self.longest_pause);
         self.next = Instant::now() + self.pause;
     }
+}
+
+pub(super) fn nothing_although(why: &str) -> String {
+    format!("nothing was recorded, although {why}: CUDA was not initialised, or not under the guard")
 }
 
 /// Whether the driver, and whether the guard's library, is among the mappings.
@@ -93,10 +105,10 @@ pub(super) struct Unseen {
 }
 
 impl Unseen {
-    /// Checks the processes; returns a line for each new one without a folder.
-    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[PathBuf]) -> Vec<String> {
+    /// Checks the processes; returns the number and the name of each new one without a folder.
+    pub fn look(&mut self, processes: &[Pid], root: &str, places: &[PathBuf]) -> Vec<(u32, String)> {
         let mut with_folder = None;
-        let mut lines = Vec::new();
+        let mut new = Vec::new();
         for process in processes {
             let who = Identity::of(*process);
             // To read an environment takes a lock of the process; few are armed.
@@ -106,11 +118,11 @@ impl Unseen {
             self.known.insert(who);
             // Read once, after the process was seen to be armed: it made its folder before it was armed.
             if !with_folder.get_or_insert_with(|| processes_in(places)).contains(&who.process()) {
-                lines.push(in_words(*process));
+                new.push((who.process(), in_words(*process)));
             }
         }
-        self.found.extend_from_slice(&lines);
-        lines
+        self.found.extend(new.iter().map(|(_, name)| name.clone()));
+        new
     }
 }
 
@@ -173,10 +185,11 @@ mod tests {
         let numbers: Vec<_> = all.iter().map(Pid::from_child).collect();
         fs::create_dir(root.join(format!("rank0-{}.2", numbers[0]))).unwrap();
         let mut unseen = Unseen::default();
-        let expect = vec![format!("process {} ({THREAD})", numbers[1])];
+        let name = format!("process {} ({THREAD})", numbers[1]);
+        let expect = vec![(all[1].id(), name.clone())];
         assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), expect);
-        assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), Vec::<String>::new());
-        assert_eq!(unseen.found, expect);
+        assert_eq!(unseen.look(&numbers, text, std::slice::from_ref(&root)), []);
+        assert_eq!(unseen.found, [name]);
         all.iter_mut().for_each(|child| {
             drop(child.stdin.take());
             child.wait().unwrap();

@@ -39,6 +39,11 @@ pub mod header {
     pub const START_MICROS: usize = 31;
     pub const LANES: usize = 32;
     pub const LANE_WORDS: usize = 8;
+    pub const HANG: usize = 56;
+    /// In [`HANG`]: a hang was reported, and stands.
+    pub const HANG_STANDS: u64 = 1;
+    /// In [`HANG`]: and the action on it is due.
+    pub const HANG_IS_DUE: u64 = 2;
     pub const PROGRAM: std::ops::Range<usize> = 64..80;
     pub const HOST: std::ops::Range<usize> = 80..88;
     pub const RANK: std::ops::Range<usize> = 88..92;

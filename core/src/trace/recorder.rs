@@ -125,6 +125,11 @@ impl<'a> Recorder<'a> {
         self.words[header::LAST_SEEN].store(now, Ordering::Relaxed);
     }
 
+    /// A word of the header, which needs no room in the folder.
+    pub fn tell_of_a_hang(&self, word: u64) {
+        self.words[header::HANG].store(word, Ordering::Relaxed);
+    }
+
     pub fn count_without_entry(&self) {
         self.words[header::WITHOUT_ENTRY].fetch_add(1, Ordering::Relaxed);
     }

@@ -143,6 +143,13 @@ impl RunFolder {
         files::replace(&self.path.join(name), &self.path.join(format!(".{name}.new")), 0o666, write)
     }
 
+    /// Leaves an empty file, which needs no room.
+    pub fn leave_empty(&self, name: &str) {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(true);
+        let _ = files::open_with(&self.path.join(name), options, libc::O_NOFOLLOW);
+    }
+
     /// Says in a line what could not be kept here.
     pub fn say_unless(&self, what: &str, kept: io::Result<()>) {
         if let Err(error) = kept {

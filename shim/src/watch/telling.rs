@@ -5,8 +5,10 @@ use super::stacks;
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::{RunFolder, GPU_CORE, HANG, RUN};
 use crate::record::Guard;
+use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{json, Block, HangReport};
 use lazyguard_core::sync::lock;
+use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
 
 /// Stands for the end in the summary of a running process.
@@ -65,7 +67,13 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
         reported.report.gpu_dump.clone_from(&report.gpu_dump);
         reported.report.revoked.clone_from(&report.revoked);
     }
-    guard.unless_ended(|folder| drop(folder.replace(HANG, &json(report))));
+    guard.unless_ended(|folder| {
+        let kept = folder.replace(HANG, &json(report));
+        if kept.is_err() && !guard.backing.in_file {
+            folder.leave_empty(HANG);
+        }
+        tell_in_the_recording(guard, report);
+    });
 }
 
 pub(super) fn keep_summary(guard: &Guard) {
@@ -84,5 +92,13 @@ pub(super) fn keep(guard: &Guard, report: &HangReport) {
         let files = [(HANG, json(report)), (RUN, json(&guard.summary(RUNNING)))];
         let kept = files.iter().try_for_each(|(name, content)| folder.replace(name, content));
         folder.say_unless("report", kept.and_then(|()| guard.backing.save(folder)));
+        tell_in_the_recording(guard, report);
     });
+}
+
+/// After the report was written, or could not be: a reader of the word need not wait for the file.
+fn tell_in_the_recording(guard: &Guard, report: &HangReport) {
+    let stands = report.status == Status::Hang && report.resolved.is_none();
+    let word = if report.acts { header::HANG_IS_DUE } else { header::HANG_STANDS };
+    guard.tracker.recorder().tell_of_a_hang(if stands { word } else { 0 });
 }

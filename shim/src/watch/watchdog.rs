@@ -456,6 +456,7 @@ impl Watch {
             // Else the report stays as it was.
             let _ = std::fs::remove_file(folder.path().join(HANG));
         }
+        self.guard.tracker.recorder().tell_of_a_hang(0);
         self.incident = None;
         *lock(&self.guard.reports.open) = None;
         self.look_at = self.guard.now() + self.threshold;

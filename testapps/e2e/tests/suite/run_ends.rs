@@ -144,6 +144,46 @@ fn a_hang_in_any_process_ends_all_and_the_private_folder_is_kept() {
     assert!(!outcome.stderr.contains("is not usable"), "{outcome}");
 }
 
+const SOON: [&str; 4] = ["--preload", "off", "--hang-after", "1500ms"];
+
+/// Takes the room for a report: the descriptors, or the folder.
+const NO_ROOM: [&str; 2] =
+    ["(sleep 0.7; prlimit --pid $$ --nofile=3) &", "(sleep 0.7; rm -rf \"$LAZYGUARD_RUN_ROOT\") &"];
+
+#[test]
+fn a_hang_ends_the_program_also_where_its_report_cannot_be_kept() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    // On a disk, a recording would be in memory.
+    let out = format!("/dev/shm/e2e-lost-kill-{}", std::process::id());
+    let ends = ["--on-hang", "kill", "--kill-after", "0", "--timeout", "20s", "--out", &out];
+    let options = [&SOON[..], &ends].concat();
+    for taken in NO_ROOM {
+        let text = format!("{taken}\nexec '{}'", app("lazy_pair").display());
+        let outcome = under(&work, &options, &["bash", "-c", &text]).start().finish_within(LONG);
+        assert_eq!(outcome.code, Some(117), "{taken}: {outcome}");
+        assert!(outcome.stderr.contains("the report could not be kept"), "{taken}: {outcome}");
+        assert!(!outcome.stderr.contains("nothing was recorded"), "{taken}: {outcome}");
+        let says_so = outcome.stderr.contains("what this run recorded is lost: its folder ");
+        assert_eq!(says_so, taken.contains("rm -rf"), "{taken}: {outcome}");
+    }
+    let _ = std::fs::remove_dir_all(&out);
+}
+
+#[test]
+fn a_run_does_not_pass_whose_hang_was_reported_and_could_not_be_kept() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = format!("/dev/shm/e2e-lost-fail-{}", std::process::id());
+    let options = [&SOON[..], &["--fail-on", "hang", "--out", &out]].concat();
+    let hangs = app("lazy_pair").display().to_string();
+    for taken in NO_ROOM {
+        let text = format!("bash -c '{taken}\nexec \"$0\"' '{hangs}' & sleep 4; kill -9 $!; exit 0");
+        let outcome = under(&work, &options, &["bash", "-c", &text]).start().finish_within(LONG);
+        assert!(outcome.stderr.contains("lazyguard: HANG"), "{taken}: {outcome}");
+        assert!(matches!(outcome.code, Some(117 | 125)), "{taken}: {outcome}");
+    }
+    let _ = std::fs::remove_dir_all(&out);
+}
+
 /// A slow program is not ended.
 #[test]
 fn what_goes_on_is_not_ended() {
