@@ -8,12 +8,13 @@ use crate::folder::{exists, header_word, maps_of, recording_of, RECORDING};
 use crate::machine::files;
 use lazyguard_core::run_folder::file::HANG;
 use lazyguard_core::trace::layout::{header, MAGIC};
+use rustix::process::{getrlimit, Resource};
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-const MOST_HELD: usize = 256;
+const MOST_HELD: u64 = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Held {
@@ -44,7 +45,8 @@ impl Held {
 
     fn hold(&mut self, folder: PathBuf, opened: io::Result<File>) -> bool {
         let has_begun = |file: &File| header_word(file, header::MAGIC).is_ok_and(|mark| mark == MAGIC);
-        let opened = opened.ok().filter(|file| self.recordings.len() < MOST_HELD && has_begun(file));
+        let most = getrlimit(Resource::Nofile).current.map_or(MOST_HELD, |limit| MOST_HELD.min(limit / 4));
+        let opened = opened.ok().filter(|file| (self.recordings.len() as u64) < most && has_begun(file));
         let is_held = opened.is_some();
         self.recordings.extend(opened.map(|file| (folder, file)));
         self.any |= is_held;
