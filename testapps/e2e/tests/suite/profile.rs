@@ -626,7 +626,9 @@ fn a_run_without_a_profile_writes_none_and_uses_none() {
         assert_eq!(taught.code, Some(if with_profile { 0 } else { 117 }), "{taught}");
     }
     // As each run of `lazyguard explore`.
-    let scheduled = ["--schedule", "/dev/null"];
+    let schedule = work.path().join("schedule");
+    fs::write(&schedule, "budget 0\n").unwrap();
+    let scheduled = ["--schedule", schedule.to_str().unwrap()];
     let tells = crate::run_passes_on::under(&work, &scheduled, &["sh", "-c", "echo $LAZYGUARD_PROFILE"]).finish();
     assert_eq!((tells.code, tells.stdout.as_str()), (Some(0), "\n"), "{tells}");
 }
