@@ -54,11 +54,15 @@ pub(super) fn with_communicators(places: &[PathBuf]) -> Vec<PathBuf> {
 }
 
 pub(super) fn stands_in(folder: &Path) -> bool {
-    report_in(folder).is_some_and(|hang| hang["acts"] == true && hang["resolved"].is_null())
+    unresolved_in(folder).is_some_and(|hang| hang["acts"] == true)
 }
 
 pub(super) fn is_told(folder: &Path) -> bool {
-    report_in(folder).is_some_and(|hang| hang["status"] == "hang" && hang["resolved"].is_null())
+    unresolved_in(folder).is_some_and(|hang| hang["status"] == "hang")
+}
+
+fn unresolved_in(folder: &Path) -> Option<Value> {
+    report_in(folder).filter(|hang| hang["resolved"].is_null())
 }
 
 #[derive(Debug, Deserialize)]

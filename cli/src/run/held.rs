@@ -28,7 +28,7 @@ impl Held {
     pub fn look(&mut self, folders: Vec<PathBuf>) {
         self.recordings.retain(|folder, file| word_of(file) != 0 || lives(folder));
         for folder in folders {
-            if !self.recordings.contains_key(&folder) && lives(&folder) {
+            if !self.recordings.contains_key(&folder) && self.has_room() && lives(&folder) {
                 let opened = files::open_in(&folder, RECORDING);
                 self.hold(folder, opened);
             }
@@ -37,16 +37,23 @@ impl Held {
 
     /// Opens that of a process whose folder is not in the run's; returns whether it could.
     pub fn look_into(&mut self, process: u32) -> bool {
+        if !self.has_room() {
+            return false;
+        }
         let maps = maps_of(process).unwrap_or_default();
         let Ok(Some(recording)) = recording_of(process, &maps) else { return false };
         // A path that does not exist, named as a folder of the run.
         self.hold(PathBuf::from(format!("/nonexistent/process-{process}")), files::open(recording))
     }
 
+    fn has_room(&self) -> bool {
+        let most = getrlimit(Resource::Nofile).current.map_or(MOST_HELD, |limit| MOST_HELD.min(limit / 4));
+        (self.recordings.len() as u64) < most
+    }
+
     fn hold(&mut self, folder: PathBuf, opened: io::Result<File>) -> bool {
         let has_begun = |file: &File| header_word(file, header::MAGIC).is_ok_and(|mark| mark == MAGIC);
-        let most = getrlimit(Resource::Nofile).current.map_or(MOST_HELD, |limit| MOST_HELD.min(limit / 4));
-        let opened = opened.ok().filter(|file| (self.recordings.len() as u64) < most && has_begun(file));
+        let opened = opened.ok().filter(has_begun);
         let is_held = opened.is_some();
         self.recordings.extend(opened.map(|file| (folder, file)));
         self.any |= is_held;

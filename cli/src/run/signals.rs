@@ -120,7 +120,7 @@ pub(super) fn stop_with_the_program(by: c_int) {
     let Some(by) = Signal::from_named_raw(by) else { return };
     let is_followed = match by {
         Signal::TSTP | Signal::TTIN | Signal::TTOU => there_is_a_terminal(),
-        // A user who stops a program by its process id continues it by its id: elsewhere than at a shell's prompt, nobody would continue this one.
+        // `kill -CONT` with the program's process id leaves this process stopped. Only a shell that waits for it continues it too.
         Signal::STOP => is_in_the_foreground() && a_shell_waits(),
         _ => false,
     };

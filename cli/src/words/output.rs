@@ -88,8 +88,8 @@ pub(crate) fn say_lines<'a>(lines: impl IntoIterator<Item = &'a String>) {
     lines.into_iter().for_each(|line| write_soon(&format!("{line}\n")));
 }
 
-/// This command waits for a second until a standard error that nobody reads has room. It then drops the line, because it has to end; the run's folder
-/// has the facts.
+/// Standard error may be a full pipe without a reader. After a second this command drops the line, because it has to end. The run's folder has the
+/// facts.
 const ROOM_WITHIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// A write up to this size does not block where `poll` has found room (pipe(7)). The program shares the descriptor, which stays as it is.
 const AT_ONCE: usize = 4096;

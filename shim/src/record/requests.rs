@@ -51,7 +51,7 @@ impl Requests {
         let ended = lock(&self.ended);
         let Some(folder) = folder.filter(|_| !*ended) else { return false };
         let recorder = process.tracker.recorder();
-        // Nobody writes into the header of a recording in memory.
+        // A recording in memory gets its requests by a file.
         let asked = self.file.as_ref().map_or_else(|| Some(recorder.asked()), RequestFile::number);
         let answered = self.answered.load(Ordering::Relaxed);
         let asked = asked.filter(|&number| number != answered);
