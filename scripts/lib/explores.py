@@ -1,7 +1,8 @@
 """`lazyguard explore` on a card: each shape of testapps/races and testapps/frameworks/races passes, each seed finds its hang, and none is
 found of its safe form.
 
-A line `shape: NAME CODES` of a source states the codes of the hang, of which it gets one, and `ranks=N` a job, for as many GPUs.
+A line `shape: NAME CODES` of a source states the codes of the hang, of which it gets one, and `ranks=N` a job, whose ranks share the GPUs where
+those are fewer.
 
 Must not: know of one program by its name.
 """
@@ -29,8 +30,9 @@ FORMS = ("plain", 1, "safe", 2, 3)
 # Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
 HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
 # A call that hangs spins on a processor, and the driver makes the contexts of all programs one after the other: with 24, each takes seconds.
-AT_A_TIME = 12
-LIMIT_S = 420.0
+# The contexts of ranks on one GPU take turns on it, while their collectives spin.
+AT_A_TIME, JOBS_AT_A_TIME = 10, 3
+LIMIT_S = 600.0
 
 TURNS = itertools.count()
 
@@ -102,17 +104,18 @@ def absent(shape, cards, simulated, lacks_torch):
     """Why a shape is not tried here, if it is not."""
     if shape.of_torch and (simulated or lacks_torch):
         return "no PyTorch on this machine"
-    return f"for {shape.ranks} GPUs" if shape.ranks > cards and not simulated else None
+    return "for two GPUs" if shape.ranks > 1 and cards == 1 and not simulated else None
 
 
 def check(progress, wanted, simulated, cards):
-    """The rows and data of the shapes: first those that take longest."""
+    """The rows and data of the shapes."""
     found, seen = shapes(), {}
     unknown = [name for name in wanted or () if name not in found]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not in testapps/races")
     lacks_torch = bool(frameworks.absent(["torch"]))
     reasons = {name: absent(shape, cards, simulated, lacks_torch) for name, shape in found.items() if not wanted or name in wanted}
+    # First those that take longest.
     tried = sorted((found[name] for name, why in reasons.items() if not why), key=lambda shape: not shape.of_torch)
 
     def one(shape, form):
@@ -123,9 +126,10 @@ def check(progress, wanted, simulated, cards):
             progress(f"race: {shape.name}, {form}: {result[0]}" + ("" if result[1] else ": FAIL"))
             seen.setdefault(shape.name, {})[form] = result
 
-    by_time = sorted(((shape, form) for form in FORMS for shape in tried), key=lambda job: job[0].ranks == 1 and not job[0].of_torch)
-    with ThreadPoolExecutor(min(AT_A_TIME, os.cpu_count() or 1)) as pool:
-        for ended in [pool.submit(one, *job) for job in by_time]:
+    forms = sorted(((shape, form) for form in FORMS for shape in tried), key=lambda job: not job[0].of_torch)
+    most = os.cpu_count() or 1
+    with ThreadPoolExecutor(min(JOBS_AT_A_TIME, most)) as jobs, ThreadPoolExecutor(min(AT_A_TIME, most)) as programs:
+        for ended in [(jobs if shape.ranks > 1 else programs).submit(one, shape, form) for shape, form in forms]:
             ended.result()
     rows = [(Row(f"race: {name}", "", "", why, "SKIP"), {"shape": name, "absent": why}) for name, why in reasons.items() if why]
     rows = sorted(rows + [row_of_shape(shape, seen.get(shape.name, {})) for shape in tried], key=lambda row: row[0])

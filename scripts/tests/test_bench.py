@@ -341,12 +341,14 @@ class ThePage(unittest.TestCase):
         path.write_text(json.dumps(report))
         return subprocess.run([sys.executable, str(SCRIPTS / "results"), str(path), "--into", str(self.page)], capture_output=True, text=True)
 
-    def test_card_and_simulated_driver_and_the_checks_have_sections_of_their_own(self):
-        for report in (self.CHECK, self.REPORT, dict(self.REPORT, simulated=True, card="Simulated GPU"), dict(self.REPORT, date="2026-03-04")):
+    def test_card_and_the_checks_have_sections_of_their_own_and_the_simulated_driver_where_there_is_no_card(self):
+        simulated = "## What it costs: the simulated driver\n"
+        for report, is_shown in ((self.CHECK, False), (dict(self.REPORT, simulated=True, card="Simulated GPU"), True), (self.REPORT, False), (dict(self.REPORT, date="2026-03-04"), False)):
             self.assertEqual(self.results(report).returncode, 0)
+            self.assertEqual(simulated in self.page.read_text(), is_shown)
         text = self.page.read_text()
         self.assertIn("Words of a person.", text)
-        for heading in ("## Checks: X1, driver 580.1", "## What it costs: X1, driver 580.1", "## What it costs: the simulated driver"):
+        for heading in ("## Checks: X1, driver 580.1", "## What it costs: X1, driver 580.1"):
             self.assertEqual(text.count(heading + "\n"), 1, heading)
         self.assertEqual(text.count("2026-01-02"), 1, "the simulated one's; the card's is replaced")
         self.assertIn(", 2026-03-04: ", text)

@@ -35,10 +35,10 @@ class TheShapes(unittest.TestCase):
         self.assertEqual(len(of_torch), 2)
         self.assertTrue(all(shape.command[-1].is_file() for shape in of_torch))
 
-    def test_a_job_needs_as_many_cards_and_pytorch_a_machine_that_has_it(self):
+    def test_a_job_needs_two_cards_and_pytorch_a_machine_that_has_it(self):
         job, torch = SHAPE._replace(ranks=3), SHAPE._replace(of_torch=True)
-        self.assertEqual(explores.absent(job, 2, False, False), "for 3 GPUs")
-        self.assertIsNone(explores.absent(job, 3, False, True))
+        self.assertEqual(explores.absent(job, 1, False, False), "for two GPUs")
+        self.assertIsNone(explores.absent(job, 2, False, True))
         self.assertIsNone(explores.absent(job, 1, True, True))
         self.assertEqual(explores.absent(torch, 1, False, True), "no PyTorch on this machine")
 

@@ -453,11 +453,31 @@ class TheResultsPage(Folder):
             report = {**self.REPORT, "command": f"scripts/gpu-check --{kind}", kind: [], "table": [[f"{kind}: a", "", "exit 117, 9.0 s", "LG202 k", "PASS"]]}
             del report["no_harm"]
             self.assertEqual(self.results(report, page).returncode, 0)
-            self.assertEqual(self.results({**report, "command": report["command"] + " --programs a", "date": "2026-03-04"}, page).returncode, 1)
+            self.assertEqual(self.results({**report, "command": report["command"] + " --programs a", "date": "2026-03-04", "lazyguard": "another"}, page).returncode, 1)
             self.assertIn(f"## {title}: X1, driver 580.1\n", page.read_text())
             self.assertTrue((page.parent / "results" / f"gpu-check-{kind}-nvidia-x1-580.1.json").is_file())
         self.assertEqual(page.read_text().count("| a | exit 117, 9.0 s | LG202 |\n"), 2)
         self.assertNotIn("2026-03-04", page.read_text())
+
+    def test_a_later_run_of_chosen_programs_stands_in_place_of_its_rows_where_the_library_is_the_same(self):
+        page = self.write("RESULTS.md", "# Results\n")
+        report = {**self.REPORT, "command": "scripts/gpu-check --explore", "explore": [], "header": ["program", "plain", "result"],
+                  "table": [["race: a", "ok", "PASS"], ["race: b", "hangs", "FAIL"], ["race: c", "", "SKIP"]], "counts": {"PASS": 1, "FAIL": 1, "SKIP": 1}}
+        later = {**report, "command": "scripts/gpu-check --explore --programs b,a", "table": [["race: a", "", "SKIP"], ["race: b", "ok again", "PASS"]]}
+        del report["no_harm"], later["no_harm"]
+        self.assertEqual(self.results(later, page).returncode, 1)
+        self.assertEqual(self.results(report, page).returncode, 0)
+        self.assertEqual(self.results({**later, "lazyguard": "lazyguard 0.2.0"}, page).returncode, 1)
+        self.assertEqual(self.results(later, page).returncode, 0)
+        text = page.read_text()
+        self.assertIn(": 2 passed, 1 SKIP; in a later run: race: b\n", text)
+        self.assertIn("| race: b | ok again |", text)
+        self.assertIn("| race: a | ok |", text)
+        kept = json.loads((page.parent / "results" / "gpu-check-explore-nvidia-x1-580.1.json").read_text())
+        found = "; ".join(f"LG207 in run {run}, {again} of 10 again" for run, again in ((1, 10), (3, 9)))
+        self.assertEqual(self.results({**report, "table": [["race: a", found, "PASS"]]}, page).returncode, 0)
+        self.assertIn("| race: a | each of 2 seeds within 3 runs, and 9 of 10 replays: LG207 |", page.read_text())
+        self.assertEqual([kept["table"][1][-1], kept["again"][0]["table"][1][-1]], ["FAIL", "PASS"])
 
     def test_what_profiles_do_is_a_table_with_all_its_columns(self):
         page = self.write("RESULTS.md", "# Results\n")

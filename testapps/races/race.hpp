@@ -99,6 +99,10 @@ struct Rank {
 
   // Also uses each communicator once: NCCL loads and connects then.
   void join(const Race& race) {
+    int devices;
+    CK(cuDeviceGetCount(&devices));
+    // NCCL refuses two ranks of one host on a device.
+    if (count > devices) setenv("NCCL_HOSTID", std::getenv("RANK"), 1);
     if (number == 0) {
       for (ncclUniqueId& id : shared->ids) NCCL(ncclGetUniqueId, &id);
       shared->has_ids = true;
