@@ -18,7 +18,8 @@ SCENARIO(more_streams_than_queues) {
   CK(cuEventRecord(ended, first));
   CK(cuStreamWaitEvent(behind, ended, 0));
   CK(lg::launch_one(busy, behind, lg::ms(1)));
-  for (const CUstream other : others) CK(lg::launch_one(busy, other, lg::ms(1)));
+  // So long that no queue is idle before the last launch: a stream that begins to be busy would take that one.
+  for (const CUstream other : others) CK(lg::launch_one(busy, other, lg::ms(20)));
   for (const CUstream other : others) CK(cuStreamSynchronize(other));
   *stop.host = 1;
   CK(cuCtxSynchronize());
