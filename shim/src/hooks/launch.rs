@@ -79,6 +79,8 @@ fn launches(call: &mut Call, function: Handle, stream: Handle, size: Extent) {
     call.about.flags = if cut { flag::CUT } else { 0 };
     if let Some(schedule) = &call.guard.schedule {
         may_be_held(call, schedule, (function as u64, stream as u64));
+        // It comes behind what others submitted meanwhile.
+        call.entered = call.guard.now();
     }
     call.submits_to(stream);
     call.uses(function);

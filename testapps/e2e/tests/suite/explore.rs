@@ -4,7 +4,7 @@
 //! `LAZYGUARD_TEST_LONG` each is tried by three seeds, and its safe twin in 300 runs.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{command, root, target, text, Json, Outcome, Run, Work, PATIENCE};
+use lazyguard_e2e::{command, log_of, number, root, target, text, Json, Outcome, Run, Work, PATIENCE};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -291,6 +291,29 @@ fn a_signal_ends_it_along_with_its_program() {
     assert_eq!(ended.code, Some(128 + libc::SIGTERM), "{ended}");
     assert_eq!(ended.stderr, "lazyguard: ended by a signal\n", "{ended}");
     assert_eq!(ended.left_behind(), Vec::<String>::new(), "{ended}");
+}
+
+/// The judgement goes by the order in which operations came to the driver.
+#[test]
+fn a_launch_that_is_held_is_entered_behind_its_hold() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let schedule = work.path().join("schedule");
+    let run = |text: &str| {
+        fs::write(&schedule, text).unwrap();
+        let run = Run::new(&work, races()).args(["first_use", "safe"]).guarded().kept();
+        let outcome = run.set("LAZYGUARD_SCHEDULE", &schedule).finish();
+        assert_eq!(outcome.code, Some(0), "{outcome}");
+        let points = fs::read_to_string(outcome.out().path().join("points")).unwrap_or_default();
+        let point = points.lines().find(|line| line.contains("cuLaunchKernel@") && line.contains("%worker#1"));
+        let words: Vec<_> = point.unwrap_or_else(|| panic!("{points}")).split(' ').map(str::to_owned).collect();
+        (outcome, words)
+    };
+    let (_, bare) = run("budget 0\n");
+    let (held, point) = run(&format!("budget 400000000\nhold * 400000000 {}\n", bare[2]));
+    assert!(point[3].parse::<u64>().unwrap() >= 400_000_000, "{point:?}");
+    let launches = log_of(held.out().path(), &["--event", "launch"]);
+    let took: Vec<_> = launches.iter().map(|launch| number(launch, "/took_ns")).collect();
+    assert!(took.len() == 2 && took.iter().all(|took| *took < 300_000_000), "{took:?}");
 }
 
 #[test]
