@@ -1,12 +1,15 @@
 //! The only way to open files for reading: regular files, and without waiting, since others may have put a FIFO or a device there. A path of the
 //! user's may be a link; a file of a run folder never is one. `clippy.toml` forbids the standard library's functions elsewhere.
 //!
-//! Must not: wait, except for an input that the user has named.
+//! Must not: wait, except for an input that the user has named, and for a slow reader of what is written.
 
+use super::system::next_signal;
 use crate::words::Failure;
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
+use nix::sys::signal::{SigSet, Signal};
+use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{flock, FlockOperation};
-use rustix::io::Errno;
+use rustix::io::{retry_on_intr, Errno};
 use serde::de::DeserializeOwned;
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, OpenOptions, Permissions};
@@ -14,6 +17,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 const MOST_BYTES: u64 = 1 << 28;
 
@@ -189,10 +193,45 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
+/// Writes a file of the user's as a whole. A FIFO with a reader gets the text too, and a device.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let written = folder.map_or(Ok(()), fs::create_dir_all).and_then(|()| fs::write(path, text));
+    let made = folder.map_or(Ok(()), fs::create_dir_all);
+    let written = made.and_then(|()| made_anew(path)).and_then(|file| write_all(&file, text.as_bytes()));
     written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", path.display())))
+}
+
+#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
+fn made_anew(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    let opened = options.write(true).create(true).truncate(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
+    opened.map_err(|error| match error.raw_os_error() {
+        Some(libc::ENXIO) => io::Error::other("it is a FIFO that no process reads, or a socket"),
+        _ => error,
+    })
+}
+
+/// A write up to this size does not block where `poll` has found room (pipe(7)).
+const AT_ONCE: usize = 4096;
+const HEARS_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+
+/// Waits for a reader that is slower, until one of the signals comes that end a command: `lazyguard run` blocks them.
+fn write_all(file: &File, mut left: &[u8]) -> io::Result<()> {
+    let ends: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM].into_iter().collect();
+    while !left.is_empty() {
+        while retry_on_intr(|| poll(&mut [PollFd::new(file, PollFlags::OUT)], Some(&HEARS_EVERY)))? == 0 {
+            if next_signal(&ends, Some(Duration::ZERO)).is_some() {
+                return Err(io::Error::other("a signal came while its reader took nothing"));
+            }
+        }
+        match rustix::io::write(file, &left[..left.len().min(AT_ONCE)]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => left = &left[written..],
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -238,6 +277,29 @@ mod tests {
         }
         assert_eq!(open(at("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(read_text("/proc/self/stat").is_ok_and(|text| text.contains(')')));
+    }
+
+    #[test]
+    fn a_fifo_gets_the_whole_text_and_one_without_a_reader_is_refused_at_once() {
+        let scratch = Scratch(std::env::temp_dir().join(format!("lazyguard-fifo-{}", std::process::id())));
+        fs::create_dir(&scratch.0).unwrap();
+        let path = scratch.0.join("fifo");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        let (told, refused) = std::sync::mpsc::channel();
+        let named = path.clone();
+        std::thread::spawn(move || told.send(write(&named, "text").unwrap_err().to_string()));
+        let refused = refused.recv_timeout(Duration::from_secs(60)).expect("it waits for a reader");
+        assert!(refused.contains("fifo: cannot be written: it is a FIFO that no process reads"), "{refused}");
+        // More than a pipe holds, for a reader that opens and reads late.
+        let text = "0123456789".repeat(30_000);
+        let open = OpenOptions::new().read(true).custom_flags(O_NONBLOCK).open(&path).unwrap();
+        let reads = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            rustix::fs::fcntl_setfl(&open, rustix::fs::OFlags::empty()).unwrap();
+            at_most(open, MOST_BYTES).unwrap()
+        });
+        write(&path, &text).unwrap();
+        assert!(reads.join().unwrap() == text.as_bytes());
     }
 
     #[test]

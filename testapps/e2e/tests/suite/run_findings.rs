@@ -1,7 +1,7 @@
 //! `lazyguard run` reports its findings: exit codes, files that fit their schemas, annotations, suppressions and a baseline.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{app, command, corpus_program, root, text, Json, Outcome, Work};
+use lazyguard_e2e::{app, command, corpus_program, root, text, Json, Outcome, Run, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +61,32 @@ fn a_hazard_fails_a_run_only_where_that_is_asked_for() {
     let pair = app("lazy_pair");
     assert_eq!(ran(&work, &["--fail-on", "hang,hazard"], &pair).code, Some(0));
     assert_eq!(ran(&work, &["--fail-on", "prevented"], &pair).code, Some(118));
+}
+
+/// Nobody may read a FIFO, or the one that does may stand still: the run ends all the same.
+#[test]
+fn a_file_that_is_a_fifo_holds_no_run_up() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let fifo = file(&work, "fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|status| status.success()));
+    for flag in ["--json", "--junit", "--sarif", "--html", "--write-baseline", "--metrics"] {
+        for (program, code) in [("exit 3", 3), ("exit 0", if flag == "--metrics" { 0 } else { 125 })] {
+            let outcome = under(&work, &[flag, &fifo], &["sh", "-c", program]).finish();
+            assert_eq!(outcome.code, Some(code), "{flag}: {outcome}");
+            assert_eq!(outcome.stderr.matches("fifo: cannot be written: it is a FIFO").count(), 1, "{flag}: {outcome}");
+        }
+    }
+    // The words of the command are more than a pipe holds.
+    let run = format!("{} run --json {fifo} -- sh -c", command().display());
+    let late = format!("(sleep 0.5; cat) < {fifo} & {run} true $(seq 20000); wait");
+    let outcome = Run::new(&work, "bash").args(["-c", &late]).finish();
+    assert!(serde_json::from_str::<Json>(&outcome.stdout).is_ok() && outcome.stdout.len() > 1 << 16, "{outcome}");
+    let began = file(&work, "began");
+    let ends =
+        format!("until [ -e {began} ]; do sleep 0.05; done; while kill $!; do sleep 0.1; done; wait $!; echo $?");
+    let stands = format!("exec 3<> {fifo}; {run} \"trap '' TERM; : > {began}\" $(seq 20000) & {ends}");
+    let outcome = Run::new(&work, "bash").args(["-c", &stands]).finish();
+    assert!(outcome.stdout == "125\n" && outcome.stderr.contains("its reader took nothing"), "{outcome}");
 }
 
 #[test]
