@@ -3,7 +3,7 @@
 //!
 //! Must not: wait, except for an input that the user has named, and for a slow reader of what is written.
 
-use super::system::next_signal;
+use super::system::{duplicate, next_signal};
 use crate::words::Failure;
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use nix::sys::signal::{SigSet, Signal};
@@ -11,7 +11,7 @@ use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::{retry_on_intr, Errno};
 use serde::de::DeserializeOwned;
-use std::ffi::OsString;
+use std::ffi::{c_int, OsString};
 use std::fs::{self, File, FileType, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
@@ -116,6 +116,9 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
 /// complete; `mode` ignores the mask.
 pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Result<()> {
     fs::metadata(path).map_or(Ok(()), |about| expect_regular(about.file_type()))?;
+    if descriptor(path).is_some() {
+        return Err(io::Error::other("it is a descriptor, and no file"));
+    }
     let Some(name) = path.file_name() else { return Err(io::ErrorKind::InvalidInput.into()) };
     let mut unfinished = OsString::from(".");
     unfinished.push(name);
@@ -193,7 +196,22 @@ fn text_of(bytes: Vec<u8>) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
-/// Writes a file of the user's as a whole. A FIFO with a reader gets the text too, and a device.
+/// The descriptor of this process that a path stands for, such as `/dev/stdout`, `/dev/fd/3` or a link to one.
+pub(crate) fn descriptor(path: &Path) -> Option<c_int> {
+    const MOST_LINKS: u32 = 40;
+    let own = fs::canonicalize("/proc/self").ok()?;
+    let mut path = Path::new(".").join(path);
+    for _ in 0..MOST_LINKS {
+        let folder = fs::canonicalize(path.parent()?).ok()?;
+        if folder.starts_with(&own) && folder.ends_with("fd") {
+            return path.file_name()?.to_str()?.parse().ok();
+        }
+        path = folder.join(fs::read_link(&path).ok()?);
+    }
+    None
+}
+
+/// Writes a file of the user's as a whole. A FIFO with a reader gets the text too, a device, and a descriptor at its position.
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let made = folder.map_or(Ok(()), fs::create_dir_all);
@@ -203,6 +221,10 @@ pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 fn made_anew(path: &Path) -> io::Result<File> {
+    // A second opening would cut what the program has written there, and a socket has none.
+    if let Some(number) = descriptor(path) {
+        return duplicate(number).map(File::from);
+    }
     let mut options = OpenOptions::new();
     let opened = options.write(true).create(true).truncate(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
     opened.map_err(|error| match error.raw_os_error() {
@@ -277,6 +299,36 @@ mod tests {
         }
         assert_eq!(open(at("missing")).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(read_text("/proc/self/stat").is_ok_and(|text| text.contains(')')));
+    }
+
+    #[test]
+    fn a_path_that_stands_for_a_descriptor_is_known() {
+        let scratch = Scratch(std::env::temp_dir().join(format!("lazyguard-descriptor-{}", std::process::id())));
+        fs::create_dir(&scratch.0).unwrap();
+        for (name, target) in [("link", "/proc/self/fd/1"), ("second", "link"), ("itself", "itself"), ("dangles", "no")]
+        {
+            symlink(target, scratch.0.join(name)).unwrap();
+        }
+        let thread = format!("/proc/{0}/task/{0}/fd/7", std::process::id());
+        for (path, expect) in [
+            ("/dev/stdout", Some(1)),
+            ("/dev/fd/63", Some(63)),
+            ("/proc/self/fd/3", Some(3)),
+            (&thread, Some(7)),
+            ("link", Some(1)),
+            ("second", Some(1)),
+            ("/dev/fd/3/x", None),
+            ("/proc/1/fd/1", None),
+            ("/dev/null", None),
+            ("/", None),
+            ("itself", None),
+            ("dangles", None),
+            ("out.json", None),
+        ] {
+            assert_eq!(descriptor(&scratch.0.join(path)), expect, "{path}");
+        }
+        let refused = replace(&scratch.0.join("second"), b"", None).unwrap_err().to_string();
+        assert!(refused.ends_with("and no file") && scratch.0.join("second").is_symlink(), "{refused}");
     }
 
     #[test]

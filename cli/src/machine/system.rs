@@ -11,6 +11,7 @@ use nix::sys::time::TimeSpec;
 use rustix::process::{Pid, Signal};
 use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::io;
+use std::os::fd::{FromRawFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::ptr::{null, null_mut};
@@ -163,6 +164,23 @@ pub(crate) fn descriptor_flags(descriptor: c_int) -> Option<c_int> {
     // SAFETY: takes integers only.
     let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
     (flags >= 0).then_some(flags)
+}
+
+pub(crate) fn is_written_by(descriptor: c_int) -> bool {
+    // SAFETY: takes integers only.
+    let flags = unsafe { libc::fcntl(descriptor, libc::F_GETFL) };
+    flags >= 0 && flags & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// Another descriptor of the same opening, which no exec leaves open.
+pub(crate) fn duplicate(descriptor: c_int) -> io::Result<OwnedFd> {
+    // SAFETY: the call takes integers only, and what it returns belongs to nobody else.
+    unsafe {
+        match libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) {
+            number if number >= 0 => Ok(OwnedFd::from_raw_fd(number)),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
 }
 
 /// This process's environment, entry for entry: also those without a `=`, without a name, and those whose name occurs twice.

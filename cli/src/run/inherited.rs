@@ -6,6 +6,7 @@
 
 use crate::folder::Stat;
 use crate::machine::{files, system, Signals};
+use crate::words::Failure;
 use rustix::fs::{fstat, lstat, stat, FileType, Mode, OFlags};
 use rustix::io::{fcntl_setfd, Errno, FdFlags};
 use rustix::process::Pid;
@@ -45,39 +46,54 @@ pub(super) struct Descriptors {
 }
 
 impl Descriptors {
-    /// The descriptors of this moment. `own_files` are those that this command is to write: `/dev/fd/3` is a descriptor that the user has meant for it.
-    pub fn now<'a>(own_files: impl IntoIterator<Item = &'a Path>) -> Self {
+    /// The descriptors of this moment. `own_files` are those that this command is to write: `/dev/fd/3` is a descriptor that the user has meant for
+    /// it. One that cannot be written to is a failure: by the end of the run, its number may be that of another file.
+    pub fn now<'a>(own_files: impl IntoIterator<Item = &'a Path>) -> Result<Self, Failure> {
         for (stream, descriptor) in [stdin(), stdout(), stderr()].into_iter().enumerate() {
             if was_closed(stream) {
                 let _ = fcntl_setfd(descriptor, FdFlags::CLOEXEC);
             }
         }
-        let kept = own_files.into_iter().filter_map(named_after).collect();
+        let named = own_files.into_iter().filter_map(|path| files::descriptor(path).map(|number| (path, number)));
+        let usable = named.map(|(path, number)| match why_unusable(number) {
+            Some(why) => Err(Failure::at(path, format!("cannot be written: {why}"))),
+            None => Ok(number),
+        });
+        let kept = usable.collect::<Result<_, _>>()?;
         let listed: Vec<c_int> = files::numbered("/proc/self/fd").collect();
         let all = if listed.is_empty() { (0..MOST).collect() } else { listed };
         // An exec has left them open.
         let others = all.into_iter().filter(|number| *number > 2 && system::descriptor_flags(*number) == Some(0));
-        Self { others: others.collect(), kept }
+        Ok(Self { others: others.collect(), kept })
     }
 
-    pub fn give_up(self) {
+    /// Closes what the program alone is to have, and returns its standard error.
+    pub fn give_up(self, program: Pid) -> StandardError {
         let is_kept = |number: &c_int| self.kept.contains(number);
         for number in self.others.iter().filter(|number| !is_kept(number)) {
             let _ = nix::unistd::close(*number);
         }
         // A file that this command opens later must not get the number of a standard stream.
-        let Ok(nothing) = nothing() else { return };
-        let _ = dup2_stdin(&nothing);
-        if !is_kept(&1) {
-            let _ = dup2_stdout(&nothing);
+        if let Ok(nothing) = nothing() {
+            let _ = dup2_stdin(&nothing);
+            if !is_kept(&1) {
+                let _ = dup2_stdout(&nothing);
+            }
         }
+        StandardError::of(program, is_kept(&2))
     }
 }
 
-fn named_after(path: &Path) -> Option<c_int> {
-    match path.to_str()? {
-        "/dev/stdout" => Some(1),
-        path => ["/dev/fd/", "/proc/self/fd/"].iter().find_map(|folder| path.strip_prefix(folder))?.parse().ok(),
+fn why_unusable(number: c_int) -> Option<String> {
+    let is_open = match usize::try_from(number) {
+        Ok(0) => return Some("it is standard input".to_owned()),
+        Ok(stream) if stream < 3 => !was_closed(stream),
+        _ => system::descriptor_flags(number) == Some(0),
+    };
+    match (is_open, system::is_written_by(number)) {
+        (true, true) => None,
+        (true, false) => Some(format!("descriptor {number} is open for reading alone")),
+        (false, _) => Some(format!("descriptor {number} is not open")),
     }
 }
 
@@ -104,10 +120,10 @@ pub(super) struct StandardError {
 }
 
 impl StandardError {
-    pub fn of(program: Pid) -> Self {
+    fn of(program: Pid, is_kept: bool) -> Self {
         let kind = fstat(stderr()).ok().map(|about| FileType::from_raw_mode(about.st_mode));
         let is_awaited = matches!(kind, Some(FileType::Fifo | FileType::Socket)) || isatty(stderr());
-        let seen = (is_awaited && !was_closed(2)).then(|| (program, of_process(program).join("2")));
+        let seen = (is_awaited && !is_kept && !was_closed(2)).then(|| (program, of_process(program).join("2")));
         Self { seen, is_held: true, place: None, next: Instant::now() + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 
@@ -166,19 +182,6 @@ fn find(process: Pid, seen: &Path) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_path_that_stands_for_a_descriptor_is_known() {
-        for (path, expect) in [
-            ("/dev/stdout", Some(1)),
-            ("/dev/fd/63", Some(63)),
-            ("/proc/self/fd/3", Some(3)),
-            ("/dev/fd/3/x", None),
-            ("out.json", None),
-        ] {
-            assert_eq!(named_after(Path::new(path)), expect, "{path}");
-        }
-    }
 
     /// It may have moved standard error to another number for a while, as shells do.
     #[test]

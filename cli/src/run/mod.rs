@@ -86,7 +86,7 @@ pub(crate) fn run(options: Options) -> ExitCode {
 }
 
 fn supervised(mut options: Options) -> Result<u8, Failure> {
-    let descriptors = Descriptors::now(options.wanted.files.values().map(PathBuf::as_path));
+    let descriptors = Descriptors::now(options.wanted.files.values().map(PathBuf::as_path))?;
     let (rank, started, host) = (settings::rank(variable), unix_now(), host());
     let (rank_given, start_seconds) = (rank.as_deref(), started.as_secs());
     let facts = FolderFacts { host: &host, process: std::process::id(), rank: rank_given, start_seconds };
@@ -119,13 +119,13 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             return Ok(without_a_second_process(&options, not_started, &variables));
         }
     };
-    descriptors.give_up();
+    let standard_error = descriptors.give_up(program);
     let limits = limits(&options, &settings_of(&options));
     let library = library.filter(|_| root.is_there());
     let unguarded = library.as_deref().and_then(|library| unguarded(&options, &root, limits, library));
     let is_watched = unguarded.is_some();
     let places = [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
-    let program = supervise::Started { program, tree, caught };
+    let program = supervise::Started { program, tree, caught, standard_error };
     let mut ended = supervise::supervise(program, &root, places, limits, unguarded)?;
     drop(observers);
     let unseen = unseen_by_the_run(&ended, &root, others, library.is_some());

@@ -26,7 +26,7 @@ pub(crate) const ATTEMPT: &str = "--attempt";
 pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
     let failure = |error: &dyn std::fmt::Display| Failure::Input(format!("--retry: {error}"));
     // Marks what the runtime has opened in place of closed streams, so that no attempt inherits it.
-    let _ = Descriptors::now([]);
+    Descriptors::now([])?;
     let file = memfd_create("lazyguard-attempts", MemfdFlags::CLOEXEC).map_err(|error| failure(&error))?;
     let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()));
     let command = command(&path).map_err(|error| failure(&error))?;

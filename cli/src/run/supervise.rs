@@ -56,11 +56,12 @@ pub(super) struct Started {
     pub program: Pid,
     pub tree: Tree,
     pub caught: Caught,
+    pub standard_error: StandardError,
 }
 
 /// `places` are those in which the processes have their folders: that of the run, and that for processes which have changed their user.
 pub(super) fn supervise(
-    Started { program, tree, caught }: Started,
+    Started { program, tree, caught, standard_error }: Started,
     root: &Root,
     places: Vec<PathBuf>,
     limits: Limits,
@@ -75,7 +76,7 @@ pub(super) fn supervise(
         unguarded,
         places,
         root,
-        standard_error: StandardError::of(program),
+        standard_error,
         tree,
         status: None,
         limits,

@@ -137,19 +137,56 @@ fn the_commands_own_lines_come_also_where_the_program_has_closed_standard_error(
     }
 }
 
-/// The user has meant such a descriptor for the command.
+/// The user has meant such a descriptor for the command. A link leads to one, a file has the program's output before, and a socket has no place.
 #[test]
 fn a_file_that_is_a_descriptor_is_written() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let run = format!("{} run", command().display());
-    for script in [
-        format!("{run} --json /dev/fd/3 -- true 3>&1 >/dev/null | cat"),
-        format!("{run} --json /dev/stdout -- true | cat"),
-        format!("{run} --json >(cat) -- true | cat"),
-    ] {
-        let outcome = Run::new(&work, "bash").args(["-c", &script]).finish();
-        assert!(serde_json::from_str::<lazyguard_e2e::Json>(&outcome.stdout).is_ok(), "{script}: {outcome}");
+    let run = format!("{} run --json", command().display());
+    let socket = "import socket, subprocess, sys\n\
+        ours, its = socket.socketpair()\n\
+        subprocess.Popen(sys.argv[2:], **{sys.argv[1]: its, 'stdin': subprocess.DEVNULL})\n\
+        its.close()\n\
+        print(''.join(iter(lambda: ours.recv(9999).decode(), '')))";
+    let mut scripts = vec![format!("{run} >(cat) -- printf said | cat")];
+    for (number, stream, name) in [(1, "stdout", "/dev/stdout"), (2, "stderr", "/dev/stderr"), (3, "", "/dev/fd/3")] {
+        let link = work.path().join(format!("link{number}")).display().to_string();
+        std::os::unix::fs::symlink(name, &link).unwrap();
+        let file = work.path().join("file").display().to_string();
+        for path in [name, &format!("/proc/self/fd/{number}"), &link] {
+            let run = format!("{run} {path} -- sh -c 'printf said >&{number}; exec {number}>&-; sleep 0.3'");
+            scripts.push(format!("{{ {run} {number}>&9 9>&-; }} 9>&1 >&2 | cat"));
+            scripts.push(format!("{run} {number}>{file}; cat {file}"));
+            scripts.extend((number < 3).then(|| format!("python3 -c \"{socket}\" {stream} {run}")));
+        }
     }
+    for script in scripts {
+        let outcome = Run::new(&work, "bash").args(["-c", &script]).finish();
+        let findings = outcome.stdout.strip_prefix("said").unwrap_or_default();
+        assert!(serde_json::from_str::<lazyguard_e2e::Json>(findings).is_ok(), "{script}: {outcome}");
+    }
+}
+
+#[test]
+fn a_descriptor_that_cannot_be_written_to_is_refused_before_the_program_starts() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (path, how, why) in [
+        ("/dev/stdout", ">&-", "descriptor 1 is not open"),
+        ("/dev/fd/77", "", "descriptor 77 is not open"),
+        ("/dev/fd/77", "77</dev/null", "descriptor 77 is open for reading alone"),
+        ("/dev/stdin", "", "it is standard input"),
+    ] {
+        let script = format!("{} run --junit {path} -- sh -c 'echo began >&2' {how}; exit $?", command().display());
+        let outcome = Run::new(&work, "bash").args(["-c", &script]).finish();
+        let line = format!("lazyguard: {path}: cannot be written: {why}\n");
+        assert_eq!((outcome.code, &outcome.stderr), (Some(125), &line), "{outcome}");
+    }
+    // The metrics are in a file that is replaced: a link to a descriptor stays, and the run is as without.
+    let link = work.path().join("link").display().to_string();
+    std::os::unix::fs::symlink("/proc/self/fd/1", &link).unwrap();
+    let outcome = Run::new(&work, command()).args(["run", "--metrics", &link, "--", "true"]).finish();
+    let line = format!("lazyguard: --metrics: {link}: cannot be written: it is a descriptor, and no file\n");
+    assert_eq!((outcome.code, &outcome.stderr), (Some(0), &line), "{outcome}");
+    assert!(std::path::Path::new(&link).is_symlink());
 }
 
 #[test]
