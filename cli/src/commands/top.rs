@@ -59,6 +59,7 @@ fn is_terminal() -> bool {
 /// The table as plain text. Launches a second need two looks.
 fn plain(job: &mut Job, interval: Duration, again: bool) -> Outcome {
     job.look(Depth::Records);
+    let mut missing = if again { say_new(&[], job.problems(), interval) } else { Vec::new() };
     loop {
         thread::sleep(interval);
         let processes = job.look(Depth::Records);
@@ -73,5 +74,13 @@ fn plain(job: &mut Job, interval: Duration, again: bool) -> Outcome {
             job.problems().iter().for_each(say);
             return Ok(ExitCode::from(u8::from(processes.is_empty())));
         }
+        missing = say_new(&missing, job.problems(), interval);
     }
+}
+
+/// A folder that is not there may be that of a run that is still to start: a line says that it is waited for.
+fn say_new(said: &[String], problems: &[String], interval: Duration) -> Vec<String> {
+    let new = problems.iter().filter(|problem| !said.contains(problem));
+    new.for_each(|problem| say(format!("{problem}; top looks again every {interval:?}")));
+    problems.to_vec()
 }

@@ -33,6 +33,11 @@ pub(crate) fn read_lossy(path: impl AsRef<Path>) -> io::Result<String> {
     read(path).map(|text| String::from_utf8_lossy(&text).into_owned())
 }
 
+pub(crate) fn host_name() -> Option<String> {
+    let name = read_text("/proc/sys/kernel/hostname").ok()?.trim().to_owned();
+    Some(name).filter(|name| !name.is_empty())
+}
+
 /// The entries of a folder whose names are numbers, such as the processes in `/proc`.
 pub(crate) fn numbered<T: FromStr>(folder: impl AsRef<Path>) -> impl Iterator<Item = T> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())

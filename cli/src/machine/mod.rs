@@ -8,5 +8,6 @@ pub(crate) mod parallel;
 pub(crate) mod system;
 
 pub(crate) use elf::{machine_name, own_machine, says, Elf, Unreadable};
+pub(crate) use files::host_name;
 pub(crate) use parallel::Beside;
-pub(crate) use system::{host_name, unix_now, Exec, Signals};
+pub(crate) use system::{unix_now, Exec, Signals};

@@ -109,11 +109,6 @@ pub(crate) fn unix_now() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-pub(crate) fn host_name() -> Option<String> {
-    let name = super::files::read_text("/proc/sys/kernel/hostname").ok()?.trim().to_owned();
-    Some(name).filter(|name| !name.is_empty())
-}
-
 /// A child that has ended, which stays to be reaped.
 pub(crate) fn ended_child() -> Option<Pid> {
     const LOOK: libc::c_int = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;

@@ -141,6 +141,23 @@ fn top_is_a_table_and_at_a_terminal_a_live_one() {
 }
 
 #[test]
+fn top_says_what_is_not_there_and_looks_again() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let folder = work.path().join("later").display().to_string();
+    let once = Run::new(&work, command()).args(["top", &folder]).finish();
+    let line = format!("lazyguard: {folder}: there is no such folder, and it is no number of a process");
+    assert_eq!((once.code, &once.stderr), (Some(1), &format!("{line}\n")), "{once}");
+    // It may be started before the run: once the folder has come, the program's table does, and the line came once.
+    let top = format!("{} top --interval 200ms {folder}", command().display());
+    let run =
+        format!("{} run --out {folder} -- {}", command().display(), lazyguard_e2e::app("route_direct_link").display());
+    let script = format!("{{ sleep 1; {run} >/dev/null 2>&1; }} & {top} | grep -m 1 '^lazyguard top: 1 process'");
+    let outcome = Run::new(&work, "bash").args(["-c", &script]).finish();
+    assert_eq!(outcome.stderr, format!("{line}; top looks again every 200ms\n"), "{outcome}");
+    assert!(outcome.stdout.starts_with("lazyguard top: 1 process"), "{outcome}");
+}
+
+#[test]
 fn of_two_ranks_the_one_that_hangs_is_named() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let out = work.path().join("out");
