@@ -40,6 +40,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,11 @@ impl Found {
 impl Explorer {
     fn new(arguments: Arguments) -> Result<Self, Failure> {
         let seed = arguments.seed.unwrap_or_else(|| unix_now().as_nanos() as u64 % 1_000_000);
+        // Several runs write them, and their standard streams are files.
+        let unusable = |path: &Path| files::descriptor(path).is_some() || path.exists() && !path.is_file();
+        if let Some((flag, path)) = arguments.written().find(|(_, path)| unusable(path)) {
+            return Err(Failure::Input(format!("{flag} {}: explore writes regular files alone", path.display())));
+        }
         let private = || std::env::temp_dir().join(format!("lazyguard-explore-{}", std::process::id()));
         let root = arguments.out.clone().unwrap_or_else(private);
         let made = DirBuilder::new().recursive(arguments.out.is_some()).mode(0o700).create(&root);
@@ -127,8 +133,12 @@ impl Explorer {
 
     /// A signal that has ended a run ends this command for its caller too.
     fn ended(&mut self, failure: Failure) -> Result<u8, Failure> {
-        let Some(status) = self.runner.interrupted.get() else { return Err(failure) };
         self.progress.clear();
+        self.failed.iter().for_each(say);
+        let Some(status) = self.runner.interrupted.get() else {
+            self.end();
+            return Err(failure);
+        };
         let last = self.runner.root.join(format!("run-{}", self.made));
         let kept = last.is_dir().then(|| format!("; the last run is kept: lazyguard report {}", last.display()));
         kept.is_none().then(|| self.end());
@@ -139,7 +149,8 @@ impl Explorer {
     fn explore(&mut self) -> Result<u8, Failure> {
         let asked = self.arguments.hang_after.map(|time| time.as_nanos() as u64);
         self.runner.options.extend(limits(asked.unwrap_or(THRESHOLD_OF_THE_FIRST), self.arguments.timeout));
-        let mut bare = self.runner.run("run-0", &Schedule::default(), &[])?;
+        // So that a file that is not there is told before the many runs.
+        let mut bare = self.runner.run("run-0", &Schedule::default(), &self.rules())?;
         if bare.hung.is_some() {
             let found = self.replayed(Found { ran: bare, ..Found::default() })?;
             if found.counts() {
@@ -150,7 +161,7 @@ impl Explorer {
             bare = found.last;
         }
         if bare.code != 0 {
-            say(format!("the first run, in which no thread is held, ended with exit code {}", bare.code));
+            say(format!("the first run, in which no thread is held, {}", bare.how()));
             self.say_hazards();
             self.end();
             return Ok(bare.code);
@@ -206,8 +217,8 @@ impl Explorer {
                 self.runner.forget(&name);
             } else {
                 // Kept for the user: another order has made it fail.
-                let (code, root) = (ran.code, self.runner.root.display());
-                self.failed.push(format!("run {run} ended with exit code {code}: {name}.output in {root}"));
+                let (how, root) = (ran.how(), self.runner.root.display());
+                self.failed.push(format!("run {run} {how} ({name}.output in {root})"));
             }
         }
         Ok(None)
@@ -338,17 +349,16 @@ impl Explorer {
         }
     }
 
+    /// The files that the last run writes, and the rules for them.
     fn forms(&self) -> Vec<OsString> {
-        let arguments = &self.arguments;
-        let files = [
-            ("--junit", &arguments.junit),
-            ("--json", &arguments.json),
-            ("--sarif", &arguments.sarif),
-            ("--html", &arguments.html),
-            ("--baseline", &arguments.baseline),
-        ];
-        let files = files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)));
-        let all = files.chain(arguments.suppress.iter().map(|path| ("--suppress", path)));
+        let files = self.arguments.written().map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]);
+        files.flatten().chain(self.rules()).collect()
+    }
+
+    fn rules(&self) -> Vec<OsString> {
+        let Arguments { suppress, baseline, .. } = &self.arguments;
+        let all =
+            baseline.iter().map(|path| ("--baseline", path)).chain(suppress.iter().map(|path| ("--suppress", path)));
         all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
     }
 

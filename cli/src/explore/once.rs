@@ -7,6 +7,7 @@ use crate::judge::seen::Hung;
 use crate::machine::{files, system};
 use crate::run::{inherited_signals, wait_for, Caught, ATTEMPT};
 use crate::words::{exit_code, Failure};
+use lazyguard_core::report::MARK;
 use lazyguard_core::settings::literal_folder;
 use lazyguard_core::Nanos;
 use rustix::process::{Pid, WaitStatus};
@@ -31,6 +32,10 @@ pub(super) struct Runner {
 #[derive(Clone, Default)]
 pub(super) struct Ran {
     pub code: u8,
+    /// As the findings have it: `exited`, `ended on hang`; empty where the program was not started.
+    ended: String,
+    /// The last line of its output.
+    last_line: String,
     pub nanos: Nanos,
     pub hung: Option<Hung>,
     /// The functions of the blocked calls, and of the calls that they wait for.
@@ -47,6 +52,25 @@ pub(super) struct HazardSeen {
     /// When the call was entered, and when the other operation was submitted.
     pub at: [Nanos; 2],
     pub rank: String,
+}
+
+const MOST_OF_A_LINE: usize = 200;
+
+impl Ran {
+    /// How it ended without a hang to report, in words.
+    pub fn how(&self) -> String {
+        let line = &self.last_line;
+        let how = match self.ended.as_str() {
+            "" => return format!("did not start: {line}"),
+            "ended on hang" => "was ended for a hang that was over when its report was read".to_owned(),
+            "timed out" => "was ended after the time of --timeout".to_owned(),
+            _ => format!("ended with exit code {}", self.code),
+        };
+        match line.is_empty() {
+            true => how,
+            false => format!("{how}; its last line: {line}"),
+        }
+    }
 }
 
 impl Runner {
@@ -82,14 +106,22 @@ impl Runner {
             return Err(Failure::Input("ended by a signal".to_owned()));
         }
         let code = status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(exit_code::OWN_FAILURE);
-        if code == exit_code::OWN_FAILURE {
-            let said = files::read_text(output).unwrap_or_default();
-            return Err(Failure::Input(said.lines().last().unwrap_or("a run failed").replace("lazyguard: ", "")));
-        }
         let written = more.iter().position(|option| option == "--json").map(|at| PathBuf::from(&more[at + 1]));
         let text = files::read_text(written.unwrap_or(found)).unwrap_or_default();
-        let mut ran = read(&serde_json::from_str(&text).unwrap_or_default());
-        ran.code = code;
+        let found: Value = serde_json::from_str(&text).unwrap_or_default();
+        let said = files::read_lossy(output).unwrap_or_default();
+        // The program's own, or where it did not start, why not.
+        let counts = |line: &&str| !line.is_empty() && (found.is_null() || !line.starts_with(MARK));
+        let last_line = said.lines().map(str::trim).rfind(counts).unwrap_or_default().trim_start_matches(MARK);
+        // A program may have this code too.
+        if code == exit_code::OWN_FAILURE && found["run"]["exit_code"] != code {
+            return Err(Failure::Input(match last_line {
+                "" => "a run failed".to_owned(),
+                line => line.to_owned(),
+            }));
+        }
+        let mut ran = read(&found);
+        (ran.code, ran.last_line) = (code, last_line.chars().take(MOST_OF_A_LINE).collect());
         let all: Vec<Hung> = files::json_in(&self.root, &format!("{name}.hung")).unwrap_or_default();
         ran.hung = all.into_iter().next().filter(|_| code == exit_code::HANG);
         Ok(ran)
@@ -135,5 +167,6 @@ fn read(found: &Value) -> Ran {
         rank: text(&hazard["met_by"][0]["rank"]),
     };
     let hazards = all(&found["hazards"]).iter().filter(|hazard| hazard["prevented"] != true).map(hazard).collect();
-    Ran { nanos: found["run"]["nanos"].as_u64().unwrap_or(0), concerned, ranks, hazards, ..Ran::default() }
+    let ended = text(&found["run"]["ended"]);
+    Ran { ended, nanos: found["run"]["nanos"].as_u64().unwrap_or(0), concerned, ranks, hazards, ..Ran::default() }
 }

@@ -59,6 +59,15 @@ pub(crate) struct Arguments {
     pub program: Vec<OsString>,
 }
 
+impl Arguments {
+    /// The files that the last run writes, by the options that name them.
+    pub fn written(&self) -> impl Iterator<Item = (&'static str, &PathBuf)> {
+        let Self { junit, json, sarif, html, .. } = self;
+        let files = [("--junit", junit), ("--json", json), ("--sarif", sarif), ("--html", html)];
+        files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
+    }
+}
+
 fn time(value: &str) -> Result<Duration, String> {
     duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration".to_owned())
 }

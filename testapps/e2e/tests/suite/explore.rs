@@ -176,8 +176,58 @@ fn a_program_that_fails_by_itself_keeps_its_exit_code() {
     let failed = explored(&work, &[], &["no-such-shape"]);
     assert_eq!(failed.code, Some(2), "{failed}");
     assert!(failed.stderr.contains("the first run, in which no thread is held, ended with exit code 2"), "{failed}");
-    let missing = Run::new(&work, command()).args(["explore", "/no/such/program"]).finish();
-    assert_eq!(missing.code, Some(127), "{missing}");
+    let first = "the first run, in which no thread is held,";
+    for (options, program, code, line) in [
+        (vec![], vec!["/no/such/program"], 127, format!("{first} did not start: cannot run /no/such/program: ")),
+        (vec![], vec!["/etc/passwd"], 126, format!("{first} did not start: cannot run /etc/passwd: ")),
+        (vec![], vec!["sh", "-c", "exit 117"], 117, format!("{first} ended with exit code 117\n")),
+        (vec![], vec!["sh", "-c", "exit 125"], 125, format!("{first} ended with exit code 125\n")),
+        (
+            vec![],
+            vec!["sh", "-c", "echo a; echo why; exit 3"],
+            3,
+            format!("{first} ended with exit code 3; its last line: why\n"),
+        ),
+        (vec!["--timeout", "1s"], vec!["sleep", "60"], 124, format!("{first} was ended after the time of --timeout")),
+        (vec!["--suppress", "/no/such/file"], vec!["true"], 125, "suppressions /no/such/file: ".to_owned()),
+        (vec!["--json", "/dev/stdout"], vec!["true"], 125, "--json /dev/stdout: explore writes regular".to_owned()),
+        (vec!["--html", "/"], vec!["true"], 125, "--html /: explore writes regular files alone\n".to_owned()),
+        (vec!["--preload", "no"], vec!["true"], 125, "--preload \"no\" is not usable".to_owned()),
+    ] {
+        let words = [&["explore"], &options[..], &["--"], &program[..]].concat();
+        let outcome = Run::new(&work, command()).args(words).finish();
+        assert!(outcome.code == Some(code) && outcome.stderr.starts_with(&format!("lazyguard: {line}")), "{outcome}");
+        assert_eq!((outcome.stderr.lines().count(), outcome.left_behind()), (1, vec![]), "{outcome}");
+    }
+}
+
+/// Its report says so by the time it is read, and no hang is left to be explored.
+#[test]
+fn a_first_run_that_is_ended_for_a_hang_which_then_goes_is_told_from_a_failure() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = "import ctypes, os, signal, threading, time\n\
+        driver = ctypes.CDLL('libcuda.so.1')\n\
+        context, stream, word = (ctypes.c_void_p() for _ in range(3))\n\
+        driver.cuInit(0)\n\
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n\
+        driver.cuCtxSetCurrent(context)\n\
+        driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4))\n\
+        driver.cuStreamCreate(ctypes.byref(stream), 1)\n\
+        def goes(*_):\n\
+        \x20   driver.cuMemcpyHtoD_v2(word, ctypes.byref(ctypes.c_int(7)), ctypes.c_size_t(4))\n\
+        \x20   time.sleep(3)\n\
+        \x20   os._exit(0)\n\
+        signal.signal(signal.SIGTERM, goes)\n\
+        def hang():\n\
+        \x20   driver.cuCtxSetCurrent(context)\n\
+        \x20   driver.cuStreamWaitValue32_v2(stream, word, 7, 1)\n\
+        \x20   driver.cuStreamSynchronize(stream)\n\
+        threading.Thread(target=hang).start()\n\
+        while True: time.sleep(0.05)\n";
+    let outcome = explored_of(&work, "python3".into(), &["--hang-after", "300ms"], &["-c", program]);
+    assert!(outcome.stderr.contains("was ended for a hang that was over when its report was read"), "{outcome}");
+    assert_eq!((outcome.code, outcome.left_behind()), (Some(117), vec![]), "{outcome}");
+    assert!(!outcome.stderr.contains("is kept"), "{outcome}");
 }
 
 #[test]
