@@ -361,8 +361,9 @@ fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
             None => Ok(()),
         };
     }
-    if setting.name == PROFILE && Path::new(value).is_file() {
-        return Err(unusable(setting.flag, value, "it is a file; without a folder, write --profile -- PROGRAM"));
+    let is_no_folder = |path: &Path| path.exists() && !path.is_dir();
+    if setting.name == PROFILE && value != "off" && is_no_folder(Path::new(value)) {
+        return Err(unusable(setting.flag, value, "it is no folder; without one, write --profile -- PROGRAM"));
     }
     if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
         return Ok(());
@@ -505,6 +506,7 @@ mod tests {
             &["--annotations", "smoke", "app"],
             &["--json", "a", "--junit", "b", "--sarif", "a", "app"],
             &["--profile", "/proc/self/exe", "app"],
+            &["--profile", "/dev/null", "app"],
         ] {
             let said = parse(bad).unwrap_err();
             assert!(said.contains(bad[0]) && said.contains(bad[1]) && said.trim_end().lines().count() == 1, "{said}");

@@ -634,6 +634,17 @@ fn a_run_without_a_profile_writes_none_and_uses_none() {
 }
 
 #[test]
+fn a_profile_that_is_no_folder_is_refused_and_off_is_none_whatever_is_there() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let device = Run::new(&work, command()).args(["run", "--profile", "/dev/null", "echo", "began"]).finish();
+    let line = "lazyguard: --profile \"/dev/null\" is not usable (it is no folder; ";
+    assert!(device.code == Some(125) && device.stdout.is_empty() && device.stderr.starts_with(line), "{device}");
+    let off = format!("cd {} && : > off && {} run --profile off true", work.path().display(), command().display());
+    let outcome = Run::new(&work, "sh").args(["-c", &off]).finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+}
+
+#[test]
 fn an_unusable_cache_costs_no_line() {
     use std::os::unix::fs::PermissionsExt as _;
     let work = Work::new(lazyguard_e2e::this_test!());
