@@ -63,6 +63,16 @@ fn a_hang_that_no_profile_takes_away_is_tried_so_often_and_no_more() {
 }
 
 #[test]
+fn each_attempt_has_the_whole_time_of_timeout() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (count, hangs) = (work.path().join("count"), app("wait_never_written"));
+    let script = format!("sleep 4; [ -e {0} ] || {{ : > {0}; exec {1}; }}", count.display(), hangs.display());
+    let outcome = retried(&work, "1", &["--timeout", "8s", "--kill-after", "0"], &["sh", "-c", &script]);
+    assert_eq!((outcome.code, hung(&outcome)), (Some(0), 1), "{outcome}");
+    assert!(outcome.seconds > 8.0, "{outcome}");
+}
+
+#[test]
 fn what_fails_without_a_hang_is_final() {
     let work = Work::new(lazyguard_e2e::this_test!());
     for (script, code) in [("echo once; exit 5", 5), ("echo once; kill -SEGV $$", 139)] {
