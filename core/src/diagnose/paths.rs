@@ -18,20 +18,14 @@ use crate::replay::{in_turn, takes_time};
 use crate::{order, Nanos};
 use std::cell::Cell;
 
-/// An operation that also waits for what that stream has taken in until then.
-type Beside<'a> = (&'a OperationSeen, &'a BusyStream, Nanos);
-
+#[derive(Clone, Copy)]
 enum Gate<'a> {
     Wait(&'a WaitSeen),
-    Event(&'a EventWaitSeen),
+    /// A host function that has not returned: the stream's own or, for one that has not been called, another stream's.
     Host(&'a HostFunctionSeen),
-    /// A host function that has not been called, behind one that has.
-    Behind(&'a HostFunctionSeen),
     Barrier(&'a ColdLoadSeen),
-    Legacy(&'a BusyStream),
-    Beside(Beside<'a>),
-    /// Memory of a pool, freed in the order of this stream then.
-    Pool(&'a BusyStream, Nanos),
+    /// The work that the stream of this number has taken in until then, by this step.
+    Other(u32, Nanos, Step<'a>),
 }
 
 /// The streams that led to one, each with the submission time of the operation by which the path left it.
@@ -50,8 +44,8 @@ pub(super) struct Paths<'a> {
     pub not_ready: HashMap<u32, Nanos>,
     /// The stream and time of each wait for a value.
     waits: HashSet<(u32, Nanos)>,
-    /// By stream: its first launch of a graph that was launched before on another stream, with that stream and the time there.
-    again: HashMap<u32, Beside<'a>>,
+    /// By stream: its first launch of a graph that was launched before on another stream.
+    again: HashMap<u32, (Nanos, Gate<'a>)>,
     pub answers: Answers,
     ways: Cell<u32>,
     /// Whether the path being followed has come through a hardware queue.
@@ -171,7 +165,8 @@ impl<'a> Paths<'a> {
         let number = busy.stream.number;
         let mut gates: Vec<(Nanos, Gate<'a>)> = Vec::new();
         gates.extend(waits.iter().filter(|w| w.stream.number == number).map(|w| (w.at, Gate::Wait(w))));
-        gates.extend(event_waits.iter().filter(|w| w.stream == number).map(|w| (w.at, Gate::Event(w))));
+        let for_event = |w: &'a EventWaitSeen| (w.at, Gate::Other(w.recorded_on, w.recorded, Step::Event(w)));
+        gates.extend(event_waits.iter().filter(|w| w.stream == number).map(for_event));
         gates.extend(host_functions.iter().filter(|h| h.stream == number).map(|h| (h.at, Gate::Host(h))));
         let is_called = |op: &OperationSeen| host_functions.iter().any(|h| h.stream == number && h.at == op.at);
         let not_called =
@@ -180,31 +175,33 @@ impl<'a> Paths<'a> {
             h.stream != number
                 && self.snapshot.stream(h.stream).is_some_and(|on| on.stream.context == busy.stream.context)
         };
-        gates.extend(not_called.and_then(|op| Some((op.at, Gate::Behind(host_functions.iter().find(runs)?)))));
+        gates.extend(not_called.and_then(|op| Some((op.at, Gate::Host(host_functions.iter().find(runs)?)))));
         let barriers = loads.iter().filter_map(|load| barrier_for(load, busy));
         // The first one is enough: a later one waits for it.
         gates.extend(barriers.min_by_key(|(at, _)| *at).map(|(at, load)| (at, Gate::Barrier(load))));
         let others = streams.iter().filter(|s| s.stream.context == busy.stream.context && s.stream.number != number);
         let ordered = others.filter(|other| in_turn(busy.stream.kind, other.stream.kind));
-        gates.extend(ordered.filter_map(|other| Some((first_after(busy, other.since())?, Gate::Legacy(other)))));
-        let beside = self.by_copies(busy).chain(self.again.get(&number).copied());
-        gates.extend(beside.map(|beside| (beside.0.at, Gate::Beside(beside))));
-        gates.extend(self.reused(busy).map(|(at, other, freed)| (at, Gate::Pool(other, freed))));
+        gates.extend(ordered.filter_map(|other| {
+            let (at, step) = (first_after(busy, other.since())?, Step::Legacy(&busy.stream, &other.stream));
+            // Only work submitted before this stream's operation.
+            Some((at, Gate::Other(other.stream.number, at.saturating_sub(1), step)))
+        }));
+        gates.extend(self.by_copies(busy).chain(self.again.get(&number).copied()).chain(self.reused(busy)));
         gates.retain(|(at, _)| *at <= until);
         gates
     }
 
-    fn by_copies(&self, busy: &'a BusyStream) -> impl Iterator<Item = Beside<'a>> + use<'a> {
+    fn by_copies(&self, busy: &'a BusyStream) -> impl Iterator<Item = (Nanos, Gate<'a>)> + use<'a> {
         let streams = &self.snapshot.streams;
         let copies = busy.operations.iter().filter(|op| copies_between_devices(&op.call));
         copies.flat_map(move |copy| {
             let others = streams.iter().filter(|s| s.stream.context != busy.stream.context && s.since() < copy.at);
-            others.map(move |other| (copy, other, copy.at.saturating_sub(1)))
+            others.map(move |other| (copy.at, beside(busy, copy, other, copy.at.saturating_sub(1))))
         })
     }
 
     /// Allocations that may have got memory that another stream has yet to free.
-    fn reused(&self, busy: &'a BusyStream) -> impl Iterator<Item = (Nanos, &'a BusyStream, Nanos)> + use<'a> {
+    fn reused(&self, busy: &'a BusyStream) -> impl Iterator<Item = (Nanos, Gate<'a>)> + use<'a> {
         let streams = self.snapshot.streams.iter();
         let others =
             streams.filter(|s| s.stream.context == busy.stream.context && s.stream.number != busy.stream.number);
@@ -214,22 +211,22 @@ impl<'a> Paths<'a> {
             let same = |(_, freed, address): &&(&BusyStream, Nanos, u64)| {
                 *freed < at && (from..from.saturating_add(bytes.max(1))).contains(address)
             };
-            releases.iter().rfind(same).map(|(stream, freed, _)| (at, *stream, *freed))
+            let (other, freed, _) = *releases.iter().rfind(same)?;
+            Some((at, Gate::Other(other.stream.number, freed, Step::Pool(&busy.stream, at, &other.stream))))
         })
     }
 
     fn through(&self, busy: &'a BusyStream, at: Nanos, gate: Gate<'a>, way: &mut Way) -> Option<Path<'a>> {
         match gate {
             Gate::Wait(wait) => self.through_wait(busy, wait, way),
-            Gate::Event(wait) => {
-                let path = self.find(wait.recorded_on, wait.recorded, way)?.behind(Step::Event(wait));
-                Some(closed(path, || culprit(busy, &operation_at(busy, at))))
-            }
-            Gate::Host(host) => Some(Path::to(End::Host(host, culprit(busy, &operation_at(busy, at))))),
-            Gate::Behind(host) => {
+            Gate::Host(host) => {
                 let on = self.snapshot.stream(host.stream)?;
                 let path = Path::to(End::Host(host, culprit(on, &operation_at(on, host.at))));
-                Some(path.behind(Step::HostFunctions(&busy.stream)))
+                Some(if host.stream == busy.stream.number {
+                    path
+                } else {
+                    path.behind(Step::HostFunctions(&busy.stream))
+                })
             }
             Gate::Barrier(load) => {
                 let behind = load.behind.iter().filter(|b| b.stream.number != busy.stream.number);
@@ -237,18 +234,12 @@ impl<'a> Paths<'a> {
                 let paths = self.without_doubtful(paths);
                 Some(paths.into_iter().min_by_key(Path::rank)?.behind(Step::Barrier(load)))
             }
-            Gate::Pool(other, freed) => self.on(other, freed, Step::Pool(&busy.stream, at, &other.stream), way),
-            Gate::Beside((op, other, until)) => {
-                self.on(other, until, Step::Beside(&busy.stream, op, &other.stream), way)
+            Gate::Other(stream, until, step) => {
+                let path = self.find(stream, until, way)?.behind(step);
+                let is_wait = matches!(step, Step::Event(_));
+                Some(if is_wait { closed(path, || culprit(busy, &operation_at(busy, at))) } else { path })
             }
-            // Only work submitted before this stream's operation.
-            Gate::Legacy(other) => self.on(other, at.saturating_sub(1), Step::Legacy(&busy.stream, &other.stream), way),
         }
-    }
-
-    /// The path that this step begins.
-    fn on(&self, other: &BusyStream, until: Nanos, step: Step<'a>, way: &mut Way) -> Option<Path<'a>> {
-        Some(self.find(other.stream.number, until, way)?.behind(step))
     }
 
     fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, way: &mut Way) -> Option<Path<'a>> {
@@ -274,7 +265,7 @@ impl<'a> Paths<'a> {
 }
 
 /// The driver runs a graph once at a time. A later graph may have the handle of an earlier one, with other nodes.
-fn launched_again(snapshot: &Snapshot) -> HashMap<u32, Beside<'_>> {
+fn launched_again(snapshot: &Snapshot) -> HashMap<u32, (Nanos, Gate<'_>)> {
     let launches = snapshot.streams.iter().flat_map(|on| on.operations.iter().map(move |op| (on, op)));
     let mut launches: Vec<_> = launches.filter(|(_, op)| op.graph.is_some()).collect();
     order::sort_by_key(&mut launches, |(_, op)| op.at);
@@ -283,10 +274,15 @@ fn launched_again(snapshot: &Snapshot) -> HashMap<u32, Beside<'_>> {
     for (on, op) in launches {
         let before = newest.insert(op.graph.as_ref().map(|graph| graph.handle), (on, op));
         if let Some((other, before)) = before.filter(|(other, of)| !std::ptr::eq(*other, on) && of.graph == op.graph) {
-            again.entry(on.stream.number).or_insert((op, other, before.at));
+            again.entry(on.stream.number).or_insert((op.at, beside(on, op, other, before.at)));
         }
     }
     again
+}
+
+/// An operation that also waits for what another stream has taken in until then.
+fn beside<'a>(on: &'a BusyStream, op: &'a OperationSeen, other: &'a BusyStream, until: Nanos) -> Gate<'a> {
+    Gate::Other(other.stream.number, until, Step::Beside(&on.stream, op, &other.stream))
 }
 
 /// A cycle is reported by the wait that closes it.
