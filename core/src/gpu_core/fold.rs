@@ -6,23 +6,21 @@
 //! its block has other threads that are not there. If all threads of a block are there, or one is further on in the same loop, the barrier has
 //! let them go. Threads that wait for others of their warp are blocked in the convergence barrier unit, which the driver says since 575.
 //!
-//! Must not: keep a thread. The memory grows with the number of different points, of sets of them, and of warps.
+//! Must not: keep a thread. The memory grows with the number of different points, and of warps.
 
 use super::image::{Function, Image};
 use super::places::Places;
-use super::point::{call, named, AtPoint, Code, Key, Point, Standing};
+use super::point::{call, named, Code, Key, Point, Standing};
 use super::states::Finder;
 use super::sync::KNOWN_MAJOR;
-use super::warps::{BlockSeen, Entry, Memory, WarpSeen, Warps};
+use super::warps::{AtPoint, BlockSeen, Entry, Memory, WarpSeen};
 use super::{Doing, GpuFault, GpuKernel, GridStatus};
 use crate::map::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::Hash;
 use std::ops::RangeInclusive;
 
 /// The most points of a device. A kernel seldom has a thousand.
 const MOST_POINTS: usize = 1 << 14;
-const MOST_SETS: usize = 1 << 16;
 const MOST_FAULTS: usize = 16;
 /// The states of a thread in the convergence barrier unit, in which it is blocked (`CUDBGCbuThreadState` of `cudadebugger.h`).
 const BLOCKED: RangeInclusive<u32> = 6..=24;
@@ -57,16 +55,10 @@ pub(super) struct Fold {
     by_grid: HashMap<u64, usize>,
     points: Vec<Point>,
     by_key: HashMap<Key, usize>,
-    /// How many blocks have threads at just these points.
-    blocks: HashMap<Vec<usize>, u64>,
-    /// How many warps have so many threads at just these points.
-    warps: HashMap<Vec<AtPoint>, u64>,
-    /// The points of the newest block.
-    here: BTreeSet<usize>,
-    pub warps_seen: u64,
+    blocks: Vec<BlockSeen>,
+    /// Whether warps or threads were left out, so that the missing ones of a barrier are unknown.
+    pub incomplete: bool,
     faults: Vec<GpuFault>,
-    /// The warps themselves, where the core has their registers.
-    warps_kept: Warps,
 }
 
 impl Fold {
@@ -103,28 +95,23 @@ impl Fold {
         let [width, height, _] = seen.grid.map(u64::from);
         *last_block =
             (*last_block).max(z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x));
-        self.warps_kept.blocks.push(BlockSeen { kernel, index, entry, warps: Vec::new() });
+        self.blocks.push(BlockSeen { kernel, index, entry, warps: Vec::new() });
         true
-    }
-
-    pub fn end_block(&mut self) {
-        count(&mut self.blocks, std::mem::take(&mut self.here).into_iter().collect());
     }
 
     /// Adds a warp of the newest block.
     pub fn add_warp(&mut self, entry: Entry, lanes: Vec<Lane>) {
-        let Some(&BlockSeen { kernel, index, .. }) = self.warps_kept.blocks.last() else { return };
+        let Some(BlockSeen { kernel, index, warps, .. }) = self.blocks.last_mut() else { return };
+        let (kernel, index) = (*kernel, *index);
         let seen = &mut self.kernels[kernel].seen;
         seen.warps += 1;
-        self.warps_seen += 1;
         let number = lanes.first().map_or(0, |lane| number_of(lane.thread, seen.block));
         let mut here: Vec<AtPoint> = Vec::new();
-        let mut kept = WarpSeen { number, entry, at: Vec::new() };
         for lane in lanes {
             let blocked = lane.state.is_some_and(|state| BLOCKED.contains(&state));
             let key = Key { kernel, address: lane.address, blocked, fault: lane.fault, callers: lane.callers };
-            let at = match self.by_key.get(&key) {
-                Some(&at) => at,
+            let point = match self.by_key.get(&key) {
+                Some(&point) => point,
                 None if self.points.len() < MOST_POINTS => {
                     let first_thread = lane.thread;
                     self.points.push(Point { key: key.clone(), offset: lane.offset, first_block: index, first_thread });
@@ -133,22 +120,17 @@ impl Fold {
                 }
                 // The kernel's count of warps has it.
                 None => {
-                    self.warps_kept.incomplete = true;
+                    self.incomplete = true;
                     continue;
                 }
             };
-            match here.iter_mut().find(|(other, ..)| *other == at) {
-                Some((_, threads, active)) => (*threads, *active) = (*threads + 1, *active + u32::from(lane.active)),
-                None => {
-                    here.push((at, 1, u32::from(lane.active)));
-                    kept.at.push((at, lane.entry));
-                }
+            let active = u32::from(lane.active);
+            match here.iter_mut().find(|other| other.point == point) {
+                Some(same) => (same.threads, same.active) = (same.threads + 1, same.active + active),
+                None => here.push(AtPoint { point, lane: lane.entry, threads: 1, active }),
             }
         }
-        self.warps_kept.add(kept);
-        here.sort_unstable();
-        self.here.extend(here.iter().map(|(at, ..)| *at));
-        count(&mut self.warps, here);
+        warps.push(WarpSeen { number, entry, at: here });
     }
 
     /// Whether the reader knows the instructions of the device, and so what warps wait for.
@@ -184,11 +166,10 @@ impl Fold {
         code.find_lines(self.addresses().chain(standing.iter().filter_map(|standing| standing.barrier)));
         let mut kernels: Vec<_> = self.kernels.into_iter().map(|kernel| kernel.finish(&code)).collect();
         let mut places = Places::of(&self.points, &standing, &code, &kernels);
-        places.count_blocks(&self.blocks, kept_waiting);
-        places.count_warps(&self.warps);
+        places.count(&self.blocks, kept_waiting);
         places.move_into(&mut kernels);
-        if let Some(memory) = memory {
-            let waits = Finder::new(&mut code, &self.points, &kernels).waits(&self.warps_kept, memory);
+        if let Some(memory) = memory.filter(|_| !self.incomplete) {
+            let waits = Finder::new(&mut code, &self.points, &kernels).waits(&self.blocks, memory);
             kernels.iter_mut().zip(waits).for_each(|(kernel, waits)| kernel.waits = waits);
         }
         let mut faults = self.faults;
@@ -223,20 +204,11 @@ fn number_of([x, y, z]: [u32; 3], [width, height, _]: [u32; 3]) -> u32 {
     z.saturating_mul(height).saturating_add(y).saturating_mul(width).saturating_add(x) / 32
 }
 
-/// Counts one more of a kind; beyond [`MOST_SETS`] kinds, counts its parts one by one.
-fn count<T: Clone + Eq + Hash>(counts: &mut HashMap<Vec<T>, u64>, parts: Vec<T>) {
-    if counts.len() < MOST_SETS || counts.contains_key(&parts) {
-        *counts.entry(parts).or_default() += 1;
-    } else {
-        parts.into_iter().for_each(|part| *counts.entry(vec![part]).or_default() += 1);
-    }
-}
-
 /// Settles which points are at a barrier. Gives the points that keep others of their block waiting, with the number of blocks.
-fn find_barriers(blocks: &HashMap<Vec<usize>, u64>, standing: &mut [Standing]) -> Vec<(usize, u64)> {
+fn find_barriers(blocks: &[BlockSeen], standing: &mut [Standing]) -> Vec<(usize, u64)> {
     let mut waiting = vec![false; standing.len()];
     let mut kept = BTreeMap::new();
-    for (points, blocks) in blocks {
+    for points in blocks.iter().map(BlockSeen::points) {
         let candidates: BTreeSet<_> = points.iter().filter_map(|point| standing[*point].barrier).collect();
         // Barriers that have let threads of this block go: those threads are further on in a loop behind the barrier.
         let passed = |barrier: u64| {
@@ -258,7 +230,7 @@ fn find_barriers(blocks: &HashMap<Vec<usize>, u64>, standing: &mut [Standing]) -
             match standing[point].barrier {
                 Some(barrier) if holding.contains(&barrier) => waiting[point] = true,
                 _ if standing[point].doing == Doing::WaitsForLanes => {}
-                _ => *kept.entry(point).or_default() += blocks,
+                _ => *kept.entry(point).or_default() += 1,
             }
         }
     }

@@ -1,7 +1,8 @@
 //! The places at which threads stand: points that read the same are one, with the blocks and warps that have threads there.
 
 use super::image::Function;
-use super::point::{AtPoint, Code, Key, Point, Standing};
+use super::point::{Code, Key, Point, Standing};
+use super::warps::{AtPoint, BlockSeen};
 use super::{Doing, GpuFault, GpuFrame, GpuKernel, GpuPlace};
 use crate::map::HashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,12 +53,13 @@ impl Places {
         places
     }
 
-    /// `blocks` have threads at just these points; of `kept_waiting`, points keep other threads of that many blocks waiting.
-    pub fn count_blocks(&mut self, blocks: &HashMap<Vec<usize>, u64>, kept_waiting: Vec<(usize, u64)>) {
-        for (points, blocks) in blocks {
-            for at in points.iter().map(|point| self.of_point[*point]).collect::<BTreeSet<_>>() {
-                self.all[at].1.blocks += blocks;
+    /// `kept_waiting`: the points that keep other threads of so many blocks waiting.
+    pub fn count(&mut self, blocks: &[BlockSeen], kept_waiting: Vec<(usize, u64)>) {
+        for block in blocks {
+            for at in block.points().into_iter().map(|point| self.of_point[point]).collect::<BTreeSet<_>>() {
+                self.all[at].1.blocks += 1;
             }
+            block.warps.iter().for_each(|warp| self.count_warp(&warp.at));
         }
         for (at, blocks) in kept_waiting {
             let place = &mut self.all[self.of_point[at]].1;
@@ -65,22 +67,19 @@ impl Places {
         }
     }
 
-    pub fn count_warps(&mut self, warps: &HashMap<Vec<AtPoint>, u64>) {
-        for (points, warps) in warps {
-            let mut here: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
-            for (point, threads, active) in points {
-                let (all_threads, all_active) = here.entry(self.of_point[*point]).or_default();
-                (*all_threads, *all_active) = (*all_threads + threads, *all_active + active);
-            }
-            for (at, (threads, active)) in here {
-                let place = &mut self.all[at].1;
-                let [fewest, most] = place.threads_of_a_warp;
-                place.threads_of_a_warp =
-                    [if place.warps == 0 { threads } else { fewest.min(threads) }, most.max(threads)];
-                place.warps += warps;
-                place.threads += warps * u64::from(threads);
-                place.threads_active += warps * u64::from(active);
-            }
+    fn count_warp(&mut self, points: &[AtPoint]) {
+        let mut here: BTreeMap<usize, (u32, u32)> = BTreeMap::new();
+        for AtPoint { point, threads, active, .. } in points {
+            let (all_threads, all_active) = here.entry(self.of_point[*point]).or_default();
+            (*all_threads, *all_active) = (*all_threads + threads, *all_active + active);
+        }
+        for (at, (threads, active)) in here {
+            let place = &mut self.all[at].1;
+            let [fewest, most] = place.threads_of_a_warp;
+            place.threads_of_a_warp = [if place.warps == 0 { threads } else { fewest.min(threads) }, most.max(threads)];
+            place.warps += 1;
+            place.threads += u64::from(threads);
+            place.threads_active += u64::from(active);
         }
     }
 

@@ -24,9 +24,6 @@ pub(super) struct Point {
     pub first_thread: [u32; 3],
 }
 
-/// A warp's point, the number of its threads there, and of those that the warp executes.
-pub(super) type AtPoint = (usize, u32, u32);
-
 #[derive(Clone, Copy, Default)]
 pub(super) struct Standing {
     pub doing: Doing,

@@ -8,7 +8,7 @@ use super::point::{Code, Point};
 use super::sass::BYTES;
 use super::sites::{self, Site, Source};
 use super::sync::{Load, Operand, SharedAddress};
-use super::warps::{BlockSeen, Entry, Memory, WarpSeen};
+use super::warps::{AtPoint, BlockSeen, Entry, Memory, WarpSeen};
 use super::{GpuFrame, GpuKernel, WaitFor};
 use crate::map::HashMap;
 use std::collections::BTreeMap;
@@ -104,7 +104,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
     /// The state of a warp, with the point that decides it.
     fn warp(&mut self, block: &BlockSeen, warp: &WarpSeen, memory: &mut dyn Memory) -> Found {
         let mut decided: Option<Found> = None;
-        for &(point, lane) in &warp.at {
+        for &AtPoint { point, lane, .. } in &warp.at {
             let found = match self.site(point) {
                 // The warp's other lanes decide.
                 Site::Lanes => continue,
@@ -117,7 +117,7 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
                 decided = Some((Some((wait, line)), point, read));
             }
         }
-        decided.unwrap_or((None, warp.at.first().map_or(0, |(point, _)| *point), Read::default()))
+        decided.unwrap_or((None, warp.at.first().map_or(0, |at| at.point), Read::default()))
     }
 
     fn site(&mut self, point: usize) -> Site {

@@ -26,8 +26,8 @@ const MACHINE: u16 = 0xbe;
 const MOST_SECTIONS: u64 = 1 << 22;
 /// The most bytes that are read of tables and images.
 const MOST_BYTES: u64 = 1 << 30;
-/// The most threads; eight filled devices have two millions.
-const MOST_LANES: u64 = 1 << 23;
+/// The most warps; eight filled devices have 70,000.
+const MOST_WARPS: u64 = 1 << 17;
 /// The most grids of a device. A stream can hold a thousand, and few of them are on the device.
 const MOST_GRIDS: usize = 1 << 14;
 const MOST_DEVICES: usize = 256;
@@ -113,10 +113,10 @@ pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<GpuCore, String> {
         index: HashMap::default(),
         strings: strings(header, sections, data),
         bytes_left: MOST_BYTES,
-        lanes_left: MOST_LANES,
+        warps_left: MOST_WARPS,
         missing: 0,
         left_out: 0,
-        lost_lanes: 0,
+        lost_warps: 0,
     };
     reader.fill_index();
     reader.core()
@@ -149,10 +149,10 @@ pub(super) struct Reader<'data, R: ReadRef<'data>> {
     index: HashMap<(u32, u32, u32), u32>,
     strings: StringTable<'data, R>,
     bytes_left: u64,
-    lanes_left: u64,
+    warps_left: u64,
     missing: u64,
     left_out: u64,
-    lost_lanes: u64,
+    lost_warps: u64,
 }
 
 impl<'data, R: ReadRef<'data>> Reader<'data, R> {
@@ -238,7 +238,7 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
         };
         note(self.missing, "of its tables lie behind its end: it is cut short, or damaged");
         note(self.left_out, "of its tables were not read: together they are larger than 1 GiB");
-        note(self.lost_lanes, "of its threads were not read: they are too many");
+        note(self.lost_warps, "of its warps were not read: they are too many");
         Ok(core)
     }
 
@@ -266,9 +266,9 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             }
             self.blocks(multiprocessors, at, &mut fold)?;
         }
-        device.warps = fold.warps_seen;
         device.waits_unread = self.has_registers() && !fold.knows_waits();
         (device.kernels, device.faults) = self.with_code(fold, devices, index)?;
+        device.warps = device.kernels.iter().map(|kernel| kernel.warps).sum();
         Ok(device)
     }
 
@@ -282,12 +282,17 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             for (at, entry) in entries.into_iter().enumerate() {
                 self.warp(entry, warps, at, fold)?;
             }
-            fold.end_block();
         }
         Ok(())
     }
 
     fn warp(&mut self, entry: Row<'_>, warps: u32, index: usize, fold: &mut Fold) -> Read<()> {
+        if self.warps_left == 0 {
+            self.lost_warps += 1;
+            fold.incomplete = true;
+            return Ok(());
+        }
+        self.warps_left -= 1;
         let (valid, active) = (entry.u32(12), entry.u32(16));
         let error = (entry.u32(24) != 0).then(|| entry.u64(0));
         let mut standing = Vec::new();
@@ -297,11 +302,6 @@ impl<'data, R: ReadRef<'data>> Reader<'data, R> {
             if valid & bit == 0 {
                 continue;
             }
-            if self.lanes_left == 0 {
-                self.lost_lanes += 1;
-                continue;
-            }
-            self.lanes_left -= 1;
             let callers = self.entries_of(CALLERS, lanes, at, MOST_CALLERS)?.1;
             let code = entry.u32(32);
             standing.push(Lane {

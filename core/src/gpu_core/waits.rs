@@ -10,7 +10,7 @@
 use super::parties;
 use super::states::{Block, Finder, State, States, Wait};
 use super::wait::{GpuWait, WaitFor};
-use super::warps::{Memory, Warps};
+use super::warps::{BlockSeen, Memory};
 use super::GpuKernel;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,13 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_WAITS: usize = 256;
 
 impl Finder<'_, '_, '_> {
-    pub fn waits(mut self, warps: &Warps, memory: &mut dyn Memory) -> Vec<Vec<GpuWait>> {
+    pub fn waits(mut self, blocks: &[BlockSeen], memory: &mut dyn Memory) -> Vec<Vec<GpuWait>> {
         let mut of_kernels = vec![Vec::new(); self.kernels.len()];
-        if warps.incomplete {
-            return of_kernels;
-        }
         let mut clusters: BTreeMap<(usize, [u32; 3]), Vec<Block<'_>>> = BTreeMap::new();
-        for seen in &warps.blocks {
+        for seen in blocks {
             let cluster = cluster_of(&self.kernels[seen.kernel], seen.index);
             let block = self.block(seen, memory);
             clusters.entry((seen.kernel, cluster)).or_default().push(block);

@@ -2,11 +2,7 @@
 //!
 //! Must not: hold a register. They are read where a wait is found.
 
-/// The most warps. Eight filled devices have 70,000.
-const MOST_WARPS: usize = 1 << 17;
-
-/// More than any device's block can have.
-const MOST_OF_A_BLOCK: usize = 64;
+use std::collections::BTreeSet;
 
 /// An entry of a table, to which sections belong.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,29 +31,26 @@ pub(super) struct BlockSeen {
     pub warps: Vec<WarpSeen>,
 }
 
+impl BlockSeen {
+    /// The points at which it has threads.
+    pub fn points(&self) -> BTreeSet<usize> {
+        self.warps.iter().flat_map(|warp| &warp.at).map(|at| at.point).collect()
+    }
+}
+
 pub(super) struct WarpSeen {
     /// Its number in the block.
     pub number: u32,
     pub entry: Entry,
-    /// Each point at which it has threads, with one of them.
-    pub at: Vec<(usize, Entry)>,
+    pub at: Vec<AtPoint>,
 }
 
-#[derive(Default)]
-pub(super) struct Warps {
-    pub blocks: Vec<BlockSeen>,
-    count: usize,
-    /// Warps were left out, so the missing ones of a barrier are unknown.
-    pub incomplete: bool,
-}
-
-impl Warps {
-    pub fn add(&mut self, warp: WarpSeen) {
-        let Some(block) = self.blocks.last_mut() else { return };
-        self.incomplete |= self.count >= MOST_WARPS || block.warps.len() >= MOST_OF_A_BLOCK;
-        if !self.incomplete {
-            self.count += 1;
-            block.warps.push(warp);
-        }
-    }
+/// The threads of a warp at one point.
+pub(super) struct AtPoint {
+    pub point: usize,
+    /// One of them.
+    pub lane: Entry,
+    pub threads: u32,
+    /// How many of them the warp executes.
+    pub active: u32,
 }
