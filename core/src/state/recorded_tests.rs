@@ -150,7 +150,7 @@ impl<'a> Moving<'a> {
     }
 }
 
-impl Source for Moving<'_> {
+impl Source for &Moving<'_> {
     fn size(&self) -> io::Result<u64> {
         self.tracker.recorder().size()
     }
@@ -188,13 +188,13 @@ fn a_segment_that_is_left_while_it_is_read_has_no_unknown_records() {
 /// A file that is cut off while it is read.
 struct Shrinks(Vec<u8>, usize);
 
-impl Source for Shrinks {
+impl Source for &Shrinks {
     fn size(&self) -> io::Result<u64> {
         Ok(self.0.len() as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.0[..self.1].read_at(offset, buffer)
+        (&self.0[..self.1]).read_at(offset, buffer)
     }
 }
 

@@ -329,7 +329,7 @@ impl Living {
     }
 }
 
-impl Source for Living {
+impl Source for &Living {
     fn size(&self) -> io::Result<u64> {
         Ok(self.bytes.borrow().len() as u64)
     }
@@ -455,7 +455,7 @@ struct Hollow {
     read: Cell<u64>,
 }
 
-impl Source for Hollow {
+impl Source for &Hollow {
     fn size(&self) -> io::Result<u64> {
         Ok(self.length)
     }

@@ -224,6 +224,7 @@ fn of_threads_that_record_at_once_each_record_is_there_or_counted() {
 }
 
 /// The memory of a recording that is being written.
+#[derive(Clone, Copy)]
 struct Memory(&'static [AtomicU64]);
 
 impl Source for Memory {
@@ -258,7 +259,7 @@ fn a_recording_that_is_read_while_it_is_written_shows_no_record_in_part() {
         let (mut reads, begin) = (0, Instant::now());
         while reads < READS || seen == 0 && begin.elapsed().as_secs() < 20 {
             reads += 1;
-            let recording = Recording::open(&memory).expect("a recording");
+            let recording = Recording::open(memory).expect("a recording");
             for entry in recording.records() {
                 whole(&entry);
                 seen += 1;

@@ -22,31 +22,21 @@ pub trait Source {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize>;
 }
 
-impl Source for [u8] {
+impl<B: AsRef<[u8]>> Source for B {
     fn size(&self) -> io::Result<u64> {
-        Ok(self.len() as u64)
+        Ok(self.as_ref().len() as u64)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let there = usize::try_from(offset).ok().and_then(|offset| self.get(offset..)).unwrap_or_default();
+        let there = usize::try_from(offset).ok().and_then(|offset| self.as_ref().get(offset..)).unwrap_or_default();
         let count = there.len().min(buffer.len());
         buffer[..count].copy_from_slice(&there[..count]);
         Ok(count)
     }
 }
 
-impl Source for Vec<u8> {
-    fn size(&self) -> io::Result<u64> {
-        self.as_slice().size()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.as_slice().read_at(offset, buffer)
-    }
-}
-
 /// A recording in its own process. Segments that may not be taken yet are read as zeros, without a look at them.
-impl Source for Recorder<'_> {
+impl Source for &Recorder<'_> {
     fn size(&self) -> io::Result<u64> {
         Ok((self.words().len() * WORD) as u64)
     }
@@ -75,20 +65,6 @@ impl Source for Recorder<'_> {
             done += count;
         }
         Ok(done)
-    }
-}
-
-impl<S: Source + ?Sized> Source for &S {
-    fn size(&self) -> io::Result<u64> {
-        (**self).size()
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        (**self).read_at(offset, buffer)
-    }
-
-    fn next_data(&self, offset: u64) -> u64 {
-        (**self).next_data(offset)
     }
 }
 
@@ -175,7 +151,7 @@ mod tests {
     fn words_in_memory_read_as_their_bytes_do() {
         let shape = Shape::of_bytes(Shape::SMALLEST);
         let words: Vec<_> = (0..shape.words()).map(|_| AtomicU64::new(0)).collect();
-        let recorder = Recorder::new(&words, shape, &ProcessFacts::default()).unwrap();
+        let recorder = &Recorder::new(&words, shape, &ProcessFacts::default()).unwrap();
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect();
         let end = bytes.len() as u64;
         assert_eq!(recorder.size().unwrap(), end);
