@@ -11,13 +11,6 @@ use crate::trace::WORDS;
 
 const TRIES: usize = 3;
 
-enum Found {
-    Nothing,
-    /// The call is over if it has a time of return: the thread stores that before the length.
-    Call([u64; WORDS]),
-    Nonsense(&'static str),
-}
-
 /// The words of the call that the thread is in, or of one that has returned and is not counted yet.
 pub(super) fn in_progress<S: Source>(
     source: &S,
@@ -34,55 +27,54 @@ pub(super) fn in_progress<S: Source>(
         if self::words::<_, { thread::WORDS }>(source, entry.offset)[thread::MARK] != words[thread::MARK] {
             continue;
         }
-        match found {
-            Found::Nothing => {}
-            Found::Call(words) => return Some(words),
-            Found::Nonsense(what) => {
-                defects
-                    .note(entry.offset, || format!("thread {}: the mark of its call names {what}", entry.seen.number));
-            }
-        }
-        break;
+        return found.unwrap_or_else(|what| {
+            defects.note(entry.offset, || format!("thread {}: the mark of its call names {what}", entry.seen.number));
+            None
+        });
     }
     None
 }
 
-fn look<S: Source>(source: &S, header: &Header, entry: &[u64; thread::WORDS]) -> Found {
+/// The words of the call that the mark names; the error is a thing that no mark names. The call is over if it has a time of return: the thread
+/// stores that before the length.
+fn look<S: Source>(
+    source: &S,
+    header: &Header,
+    entry: &[u64; thread::WORDS],
+) -> Result<Option<[u64; WORDS]>, &'static str> {
     let mark = entry[thread::MARK];
     let lane = (mark >> 16) & 0xff;
     let found = match lane {
-        _ if mark == 0 => return Found::Nothing,
+        _ if mark == 0 => return Ok(None),
         thread::MARK_SPARE => std::array::from_fn(|number| entry[thread::SPARE + number]),
         1..=3 => {
             let shape = header.segments;
-            let Some((index, counted)) = segment_of(header, entry, lane) else {
-                return Found::Nonsense("no segment");
-            };
+            let (index, counted) = segment_of(header, entry, lane).ok_or("no segment")?;
             let place = shape.area.place(index);
             let before = words::<_, { segment::RECORDS }>(source, place);
             let length = counted.unwrap_or(before[segment::LENGTH]);
             // The thread's own while the mark is set.
             if before[segment::WHO] != entry[thread::WHO] || u64::from(low(before[segment::LANE])) != lane - 1 {
-                return Found::Nonsense("a segment that is not its own");
+                return Err("a segment that is not its own");
             }
             let by_length = before[segment::FIRST].wrapping_add(length) as u32;
             let next = if counted.is_some() { low(entry[thread::CURSOR]) } else { by_length };
             if next != high(mark) {
-                return Found::Nothing;
+                return Ok(None);
             }
             if length >= shape.records {
-                return Found::Nonsense("a record behind its segment");
+                return Err("a record behind its segment");
             }
             words::<_, WORDS>(source, place + BEFORE_RECORDS + length * RECORD_BYTES)
         }
-        _ => return Found::Nonsense("an unknown lane"),
+        _ => return Err("an unknown lane"),
     };
     if found[record::HEAD] as u16 == mark as u16 {
-        Found::Call(found)
+        Ok(Some(found))
     } else if found[record::RETURNED] != 0 {
-        Found::Nothing
+        Ok(None)
     } else {
-        Found::Nonsense("another call than the record")
+        Err("another call than the record")
     }
 }
 
