@@ -24,13 +24,6 @@ pub struct Names<'a> {
     pub other: Option<&'a str>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
-    /// From 1; 0 if it found no place.
-    pub count: u32,
-    pub recorded: bool,
-}
-
 /// Occurrences with the same key are one hazard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Same {
@@ -59,14 +52,12 @@ pub struct Aggregator {
 }
 
 impl Aggregator {
-    pub fn note(&mut self, noted: &HazardEvent, names: Names<'_>) -> Counted {
+    /// Returns how many there are with this one, from 1, where that is to be recorded.
+    pub fn note(&mut self, noted: &HazardEvent, names: Names<'_>) -> Option<u32> {
         *self.counts.entry((noted.flags.says(Flags::PREVENTED), noted.code)).or_default() += 1;
-        let Some(group) = self.group(noted, names) else {
-            return Counted { count: 0, recorded: false };
-        };
+        let group = self.group(noted, names)?;
         group.count += 1;
-        let count = u32::try_from(group.count).unwrap_or(u32::MAX);
-        Counted { count, recorded: group.count.is_power_of_two() }
+        group.count.is_power_of_two().then(|| u32::try_from(group.count).unwrap_or(u32::MAX))
     }
 
     fn read(&mut self, noted: &HazardEvent, names: Names<'_>) {

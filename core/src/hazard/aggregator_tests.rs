@@ -30,10 +30,9 @@ fn records_are_thinned_out_and_carry_the_count() {
     let mut recorded = Vec::new();
     for at in 1..=11 {
         let noted = noted(Code::LG101, "cuLaunchKernel", at * 100);
-        let counted = live.note(&noted, NAMES);
-        if counted.recorded {
-            recorded.push(counted.count);
-            let words = HazardEvent { count: counted.count, ..noted }.record().to_words();
+        if let Some(count) = live.note(&noted, NAMES) {
+            recorded.push(count);
+            let words = HazardEvent { count, ..noted }.record().to_words();
             let back = HazardEvent::of(&Record::from_words(&words).unwrap(), 7).unwrap();
             read.read(&back, NAMES);
         }
@@ -112,12 +111,13 @@ fn more_hazards_than_can_be_told_apart_are_counted() {
         let name = format!("k{n}");
         let counted =
             fold.note(&noted(Code::LG101, "cuLaunchKernel", n), Names { kernel: Some(&name), ..Names::default() });
-        assert_eq!(counted.recorded, n < MOST_GROUPS as u64);
+        assert_eq!(counted, (n < MOST_GROUPS as u64).then_some(1));
     }
     assert_eq!((fold.hazards(false).len(), fold.overflow), (MOST_GROUPS, 5));
     assert_eq!(fold.counts(false), [(Code::LG101, MOST_GROUPS as u64 + 5)]);
     // A hazard that has a group is still counted.
-    assert!(fold.note(&noted(Code::LG101, "cuLaunchKernel", 1), Names { kernel: Some("k0"), other: None }).recorded);
+    let again = fold.note(&noted(Code::LG101, "cuLaunchKernel", 1), Names { kernel: Some("k0"), other: None });
+    assert_eq!(again, Some(2));
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub mod messages;
 pub mod rules;
 mod waits;
 
-pub use aggregator::{Aggregator, Counted, Names, MOST_GROUPS};
+pub use aggregator::{Aggregator, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, Flags, HazardEvent};
 pub use group::{joined, FirstOccurrence, Hazard, HazardFile, StreamClass};
 pub use waits::{Outstanding, Waits, Writes};

@@ -56,10 +56,9 @@ fn note(tracker: &Tracker, slot: u32, fold: &mut Aggregator, noted: &HazardEvent
         other: tracker.function_name(noted.other.operation.function),
     };
     let noted = HazardEvent::of(&noted.record(), noted.thread).expect("a hazard");
-    let counted = fold.note(&noted, names);
-    if counted.recorded {
+    if let Some(count) = fold.note(&noted, names) {
         let slot = tracker.thread(slot).expect("a thread");
-        slot.push(&HazardEvent { count: counted.count, ..noted }.record(), Lane::RareEvents);
+        slot.push(&HazardEvent { count, ..noted }.record(), Lane::RareEvents);
     }
 }
 

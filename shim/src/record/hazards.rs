@@ -83,9 +83,9 @@ impl Hazards {
         };
         // As the reader of the recording will see it.
         let Some(noted) = HazardEvent::of(&noted.record(), noted.thread) else { return };
-        let counted = lock(&self.fold).note(&noted, names);
-        if counted.recorded {
-            slot.push(&HazardEvent { count: counted.count, ..noted }.record(), Lane::RareEvents);
+        let count = lock(&self.fold).note(&noted, names);
+        if let Some(count) = count {
+            slot.push(&HazardEvent { count, ..noted }.record(), Lane::RareEvents);
             // Release: partner of the Acquire in `write_news`.
             self.news.store(true, Ordering::Release);
         }
