@@ -17,8 +17,7 @@ const SETTINGS: [&str; 2] = ["LAZYGUARD_HANG_AFTER", "LAZYGUARD_PRELOAD"];
 #[derive(Debug, Default)]
 pub struct Pseudonyms {
     keep_kernel_names: bool,
-    numbers: HashMap<(&'static str, String), usize>,
-    counts: HashMap<&'static str, usize>,
+    numbers: HashMap<&'static str, HashMap<String, usize>>,
 }
 
 impl Pseudonyms {
@@ -27,11 +26,9 @@ impl Pseudonyms {
     }
 
     fn number(&mut self, what: &'static str, name: &str) -> usize {
-        let count = self.counts.entry(what).or_default();
-        *self.numbers.entry((what, name.to_owned())).or_insert_with(|| {
-            *count += 1;
-            *count
-        })
+        let known = self.numbers.entry(what).or_default();
+        let next = known.len() + 1;
+        *known.entry(name.to_owned()).or_insert(next)
     }
 
     pub(super) fn of(&mut self, what: &'static str, name: &str) -> String {
