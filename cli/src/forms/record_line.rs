@@ -2,7 +2,7 @@
 
 use crate::words::names::lane_name;
 use crate::words::Took;
-use lazyguard_core::api::Class;
+use lazyguard_core::api::{Class, Condition};
 use lazyguard_core::diagnose::ThreadActivity;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{arguments_in_words, event_of_record};
@@ -76,9 +76,9 @@ pub(super) struct Line<'a> {
     /// Whether a memory operation waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait: Option<bool>,
-    /// A wait's comparison: `>=`, `==`, `&` or `nor`.
+    /// A wait's comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub condition: Option<&'static str>,
+    pub condition: Option<Condition>,
     /// For a copy or an allocation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
@@ -211,7 +211,7 @@ impl<'a> Line<'a> {
             }
             Payload::Wait(wait) => {
                 (self.address, self.value, self.wait) = (Some(wait.address), Some(wait.value), Some(true));
-                self.condition = Some(wait.condition().name());
+                self.condition = Some(wait.condition());
             }
             Payload::Write(write) => {
                 (self.address, self.value, self.wait) = (Some(write.address), Some(write.value), Some(false));

@@ -21,20 +21,9 @@ pub enum Condition {
     Nor,
 }
 
-impl Condition {
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::AtLeast => ">=",
-            Self::Equal => "==",
-            Self::And => "&",
-            Self::Nor => "nor",
-        }
-    }
-}
-
 impl fmt::Display for Condition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(self.name())
+        self.serialize(out)
     }
 }
 

@@ -261,13 +261,14 @@ impl<'a> Operations<'a> {
         let line = Line::of(&operation.entry);
         let grid = line.grid.map(|[x, y, z]| format!("{x}x{y}x{z}"));
         let block = line.block.map(|[x, y, z]| format!("{x}x{y}x{z}"));
+        let condition = line.condition.map(|condition| condition.to_string());
         let mut facts = Facts::default();
         facts.some("shared bytes", line.shared_bytes.filter(|&bytes| bytes != 0).map(Value::Unsigned));
         facts.some("grid", grid.as_deref().map(Value::Text));
         facts.some("block", block.as_deref().map(Value::Text));
         facts.some("address", line.address.map(Value::Pointer));
         facts.some("value", line.value.map(Value::Unsigned));
-        facts.some("waits until it is", line.condition.map(Value::Text));
+        facts.some("waits until it is", condition.as_deref().map(Value::Text));
         facts.some("bytes", line.bytes.map(Value::Unsigned));
         facts.add("submitted by thread", Value::Unsigned(line.thread.into()), true);
         facts.add("gives way to the next", Value::Bool(true), gives_way);
