@@ -112,21 +112,14 @@ impl Aggregator {
 
     /// The hazards in the order in which they arose first. `at_least`: more may have happened.
     pub fn hazards(&self, at_least: bool) -> Vec<Hazard> {
-        let mut found: BTreeMap<String, Hazard> = BTreeMap::new();
-        let mut groups: Vec<_> = self.groups.iter().collect();
+        let mut all: Vec<_> = self.groups.iter().map(|(same, group)| hazard(same, group, at_least)).collect();
+        order::sort_by_key(&mut all, |hazard| (hazard.first.at, hazard.code, hazard.key(), hazard.first.thread));
         // Kernels with the same demangled name are one, of which the report shows the earlier.
-        order::sort_by(&mut groups, |(a, x), (b, y)| {
-            (x.first.at, a.code, &a.kernel).cmp(&(y.first.at, b.code, &b.kernel))
-        });
-        for (same, group) in groups {
-            let hazard = hazard(same, group, at_least);
-            let known = found.entry(hazard.key()).or_insert_with(|| Hazard { count: 0, ..hazard.clone() });
-            known.count += hazard.count;
-            known.at_least |= hazard.at_least;
-        }
-        let mut hazards: Vec<_> = found.into_iter().collect();
-        order::sort_by(&mut hazards, |(a, x), (b, y)| (x.first.at, x.code, a).cmp(&(y.first.at, y.code, b)));
-        hazards.into_iter().map(|(_, hazard)| hazard).collect()
+        let joined = |first: Hazard, later: Hazard| {
+            let (count, at_least) = (first.count + later.count, first.at_least || later.at_least);
+            Hazard { count, at_least, ..first }
+        };
+        order::grouped(all, Hazard::key).into_iter().filter_map(|(_, same)| same.into_iter().reduce(joined)).collect()
     }
 }
 
