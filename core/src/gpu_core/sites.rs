@@ -3,7 +3,7 @@
 //! Must not: call a loop a wait that does anything else.
 
 use super::flow::{Flow, Register};
-use super::sass;
+use super::sass::{self, Instruction};
 use super::sync::{Load, Operand, SharedAddress, Sync, KNOWN_MAJOR, RZ};
 use std::ops::RangeInclusive;
 
@@ -54,14 +54,11 @@ pub(super) enum Source {
 }
 
 pub(super) fn of(flow: &Flow, at: usize) -> Site {
-    let words = &flow.words;
-    if matches!(words[at].operation(), 0x141 | 0x148) {
-        return Site::Lanes;
+    match sass::decode(flow.words[at], KNOWN_MAJOR) {
+        Instruction::WarpBarrier => Site::Lanes,
+        Instruction::ClusterBarrier => Site::Cluster { at },
+        _ => check(flow, at).or_else(|| spin(flow, at)).or_else(|| block_barrier(flow, at)).unwrap_or(Site::Runs),
     }
-    if words[at].sync() == Sync::Cluster {
-        return Site::Cluster { at };
-    }
-    check(flow, at).or_else(|| spin(flow, at)).or_else(|| block_barrier(flow, at)).unwrap_or(Site::Runs)
 }
 
 fn site_of_check(flow: &Flow, at: usize) -> Option<Site> {

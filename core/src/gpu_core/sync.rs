@@ -57,8 +57,6 @@ pub(super) enum Sync {
         number: Operand,
         threads: Operand,
     },
-    /// `UCGABAR_WAIT`.
-    Cluster,
     Load(Load),
     Other,
 }
@@ -116,7 +114,6 @@ impl Word {
                 Sync::Copy(SharedAddress { register: RZ, uniform, offset: 0 })
             }
             0x31d | 0x51d | 0x91d | 0xb1d if matches!(self.bits(77, 3), 0 | 2) => self.block_barrier(),
-            0xdc7 => Sync::Cluster,
             _ => self.load(),
         }
     }
@@ -262,7 +259,7 @@ mod tests {
                 Sync::Block { number: bits(0, 0, 0xf), threads: constant(64) },
             ),
             (0x0101_0000_0000_7b1d, 0x000f_ec00_0000_2000, "BAR.ARV 0x4, 0x40", Sync::Other),
-            (0x0000_0000_0000_7dc7, 0x000f_e200_0800_0000, "UCGABAR_WAIT", Sync::Cluster),
+            (0x0000_0000_0000_7dc7, 0x000f_e200_0800_0000, "UCGABAR_WAIT", Sync::Other),
             (
                 0x0000_040a_0200_7981,
                 0x002e_a400_0c1f_5900,
