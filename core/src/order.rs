@@ -6,14 +6,8 @@
 use std::cmp::Ordering;
 
 pub fn sort_by_key<T, K: Ord>(items: &mut [T], key: impl Fn(&T) -> K) {
-    sort_by(items, |a, b| key(a).cmp(&key(b)));
-}
-
-pub fn sort_by<T>(items: &mut [T], compare: impl Fn(&T, &T) -> Ordering) {
-    let mut places = places(items.len(), &|a, b| match (items.get(a), items.get(b)) {
-        (Some(a), Some(b)) => compare(a, b),
-        _ => Ordering::Equal,
-    });
+    let keys: Vec<K> = items.iter().map(key).collect();
+    let mut places = places(items.len(), &|a, b| keys.get(a).cmp(&keys.get(b)));
     for at in 0..items.len() {
         // Each exchange brings one item to its place.
         while let Some(&to) = places.get(at).filter(|&&to| to != at) {
@@ -61,8 +55,8 @@ mod tests {
             sort_by_key(&mut own, |item| item.0);
             standard.sort_by_key(|item| item.0);
             assert_eq!(own, standard);
-            sort_by(&mut own, |a, b| b.cmp(a));
-            standard.sort_by(|a, b| b.cmp(a));
+            sort_by_key(&mut own, |item| std::cmp::Reverse(*item));
+            standard.sort_by_key(|item| std::cmp::Reverse(*item));
             assert_eq!(own, standard);
         }
     }

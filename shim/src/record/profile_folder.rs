@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 pub(super) fn parts_in(folder: &Path) -> Vec<PathBuf> {
     let parts = entries_of(folder).filter(|entry| is_part(&entry.name().to_string_lossy()));
     let mut parts: Vec<_> = parts.map(|entry| entry.path()).collect();
-    order::sort_by(&mut parts, Ord::cmp);
+    order::sort_by_key(&mut parts, PathBuf::clone);
     parts.truncate(MOST_PARTS);
     parts
 }
