@@ -39,11 +39,8 @@ pub struct Registers {
 
 impl Registers {
     pub fn new(machine: Machine, address: u64, stack: u64, frame: u64) -> Self {
-        let mut registers = Self { machine, known: [None; REGISTERS], returns: true };
-        registers.set(machine.returns(), machine.unsigned(address));
-        registers.set(machine.stack(), stack);
-        registers.set(machine.frame(), frame);
-        registers
+        let frame = [(machine.frame().0, frame)];
+        Self { returns: true, ..Self::of_thread(machine, machine.unsigned(address), stack, frame) }
     }
 
     /// The registers of a thread anywhere in a function, with further ones by their numbers in DWARF.
@@ -57,6 +54,10 @@ impl Registers {
 
     pub fn address(&self) -> u64 {
         self.get(self.machine.returns()).unwrap_or(0)
+    }
+
+    pub(super) fn has_address(&self) -> bool {
+        self.address() != 0
     }
 
     /// The call lies before the address that it returns to.
@@ -76,13 +77,6 @@ impl Registers {
         self.known.get(usize::from(register.0)).copied().flatten()
     }
 
-    fn set_unsigned_return(&mut self) {
-        let returns = self.machine.returns();
-        if let Some(address) = self.get(returns) {
-            self.set(returns, self.machine.unsigned(address));
-        }
-    }
-
     fn set(&mut self, register: Register, value: u64) {
         if let Some(place) = self.known.get_mut(usize::from(register.0)) {
             *place = Some(value);
@@ -90,31 +84,15 @@ impl Registers {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "it lies on a thread's stack: nothing is allocated here")]
-pub(super) enum Caller {
-    Is(Registers),
-    None,
-}
-
-impl Caller {
-    fn known(self) -> Option<Registers> {
-        match self {
-            Self::Is(registers) => Some(registers),
-            Self::None => None,
-        }
-    }
-}
-
-/// `None` where it is unknown.
-pub(super) fn caller(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Caller> {
+/// `None` where it is unknown. The caller of a frame that has none has no address.
+pub(super) fn caller(memory: &dyn Memory, image: &Image, now: &Registers) -> Option<Registers> {
     Tables::in_memory(&Window::new(&memory), image, now.machine)?.step(0, now, &|address| (&memory).word(address))
 }
 
 /// The caller, by the tables whose index lies at `index`.
 pub fn caller_by(memory: &impl Memory, index: u64, now: &Registers) -> Option<Registers> {
     let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(index), dynamic: None };
-    caller(memory, &image, now)?.known()
+    caller(memory, &image, now).filter(Registers::has_address)
 }
 
 /// How far above its frame pointer the frame of a function ends; `function` is its first instruction.
@@ -156,7 +134,7 @@ impl FileTables {
         let mut frames = EhFrame::new(frames, LittleEndian);
         frames.set_vendor(now.machine.vendor());
         let tables = Tables { frames, index, bases, machine: now.machine };
-        tables.step(base.wrapping_sub(self.first), now, word)?.known()
+        tables.step(base.wrapping_sub(self.first), now, word).filter(Registers::has_address)
     }
 }
 
@@ -200,8 +178,8 @@ impl<R: Reader<Offset = usize>> Tables<R> {
         entry.ok().filter(|entry| entry.contains(at) && entry.cie().return_address_register() == self.machine.returns())
     }
 
-    /// `bias`: memory address minus the tables' address.
-    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Caller> {
+    /// See [`caller`]. `bias`: memory address minus the tables' address.
+    fn step(&self, bias: u64, now: &Registers, word: &dyn Fn(u64) -> Option<u64>) -> Option<Registers> {
         let at = now.call().wrapping_sub(bias);
         let (frames, bases) = (&self.frames, &self.bases);
         let entry = self.entry(at)?;
@@ -231,15 +209,14 @@ impl<R: Reader<Offset = usize>> Tables<R> {
                 Some(_) => None,
             };
         }
-        next.set_unsigned_return();
+        let returns = machine.returns();
+        if let Some(address) = next.get(returns) {
+            next.set(returns, machine.unsigned(address));
+        }
         // A frame lies further out than the one it called, but for one that was interrupted on a stack of its own.
         let outwards = !next.returns || cfa > now.stack();
-        let returns = machine.returns();
         let is_first = matches!(row.register(returns), Some(RegisterRule::Undefined)) || next.get(returns) == Some(0);
-        match outwards && next.address() != 0 {
-            true => Some(Caller::Is(next)),
-            false => is_first.then_some(Caller::None),
-        }
+        (is_first || outwards && next.has_address()).then_some(next)
     }
 }
 
@@ -305,7 +282,7 @@ mod tests {
     use std::cell::Cell;
 
     fn step(memory: &impl Memory, image: &Image, now: &Registers) -> Option<Registers> {
-        caller(memory, image, now)?.known()
+        caller(memory, image, now).filter(Registers::has_address)
     }
 
     fn now() -> Registers {
@@ -389,7 +366,7 @@ mod tests {
         let image = Image { bias: 0, build_id: Vec::new(), unwind_index: Some(INDEX), dynamic: None };
         let stack: Vec<u8> = [1_u64, 0x1234].iter().flat_map(|word| word.to_le_bytes()).collect();
         let memory = Parts([At(FRAMES, &frames), At(INDEX, &index), At(0x7000, &stack)]);
-        assert_eq!(caller(&memory, &image, &now()), Some(Caller::None));
+        assert!(caller(&memory, &image, &now()).is_some_and(|caller| !caller.has_address()));
         let elsewhere = Registers::new(Machine::X86_64, CODE + 0x101 + 1, 0x7000, 0);
         assert_eq!(caller(&memory, &image, &elsewhere), None);
         let stands = Registers::of_thread(Machine::X86_64, CODE, 0x7000, [(6, 5), (99, 6)]);

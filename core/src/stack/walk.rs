@@ -4,7 +4,7 @@
 use super::elf::Image;
 use super::machine::Machine;
 use super::maps::Module;
-use super::unwind::{caller, Caller, Registers};
+use super::unwind::{caller, Registers};
 use super::Memory;
 
 pub const MOST_FRAMES: usize = 64;
@@ -49,15 +49,10 @@ pub fn walk_from<'a>(
     let mut walked = Walked { frames: vec![now.clone()], is_whole: false };
     while walked.frames.len() < most {
         let Some(module) = modules.iter().position(|module| module.has_code_at(now.call())) else { break };
-        let next = match image(module).and_then(|image| caller(memory, image, &now)) {
-            Some(Caller::Is(next)) => next,
-            found => {
-                walked.is_whole = found.is_some();
-                break;
-            }
-        };
+        let Some(next) = image(module).and_then(|image| caller(memory, image, &now)) else { break };
+        walked.is_whole = !next.has_address();
         let goes_on_in_code = modules.iter().any(|module| module.has_code_at(next.call()));
-        if next.stack() <= now.stack() || next.stack() > end || !goes_on_in_code {
+        if walked.is_whole || next.stack() <= now.stack() || next.stack() > end || !goes_on_in_code {
             break;
         }
         walked.frames.push(next.clone());
