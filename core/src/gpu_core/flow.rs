@@ -8,6 +8,7 @@
 use super::sass::{self, Word};
 use super::sync::{SharedAddress, Sync, KNOWN_MAJOR, RZ, URZ};
 use crate::map::HashMap;
+use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 /// The most instructions of a function. The largest of FlashAttention have twenty thousand.
@@ -63,6 +64,7 @@ pub(super) struct Flow {
     pub words: Vec<Word>,
     /// The instructions that branch to one.
     branches: HashMap<usize, Vec<usize>>,
+    arrivals: OnceCell<Vec<Arrival>>,
 }
 
 /// A question after an operand: how much of it is left, and what is being looked for already.
@@ -74,7 +76,7 @@ struct Search {
 impl Flow {
     pub fn new(words: impl Iterator<Item = Word>) -> Self {
         let words: Vec<_> = words.take(MOST_INSTRUCTIONS).collect();
-        let mut flow = Self { words, branches: HashMap::default() };
+        let mut flow = Self { words, branches: HashMap::default(), arrivals: OnceCell::new() };
         for at in 0..flow.words.len() {
             if let Some(target) = flow.target(at) {
                 flow.branches.entry(target).or_default().push(at);
@@ -123,16 +125,19 @@ impl Flow {
         (last - first < most).then_some(first..=last)
     }
 
-    /// Its arrivals at barriers, and its copies to them.
-    pub fn arrivals(&self) -> Vec<Arrival> {
-        let all = self.words.iter().enumerate().filter_map(|(at, word)| match word.sync() {
+    /// Its arrivals at barriers, and its copies to them. They are looked for once: each is a search of its own.
+    pub fn arrivals(&self) -> &[Arrival] {
+        let operand = |(at, word): (usize, &Word)| match word.sync() {
             Sync::Arrive { at: operand, remote } => Some((at, operand, false, remote)),
             Sync::Copy(operand) => Some((at, operand, true, false)),
             _ => None,
-        });
-        let all = all.take(MOST_ARRIVALS);
-        all.map(|(at, operand, copies, remote)| Arrival { at, place: self.place(operand, at), copies, remote })
-            .collect()
+        };
+        self.arrivals.get_or_init(|| {
+            let all = self.words.iter().enumerate().filter_map(operand).take(MOST_ARRIVALS);
+            let arrival =
+                |(at, operand, copies, remote)| Arrival { at, place: self.place(operand, at), copies, remote };
+            all.map(arrival).collect()
+        })
     }
 
     pub fn place(&self, operand: SharedAddress, at: usize) -> Place {

@@ -2,7 +2,7 @@
 //!
 //! Must not: take an arrival for one at this mbarrier that the code does not show to be.
 
-use super::flow::Place;
+use super::flow::{Flow, Place};
 use super::sass::BYTES;
 use super::states::{Block, Finder, State, States, Wait};
 use super::wait::{GpuParty, GpuWait, WaitFor};
@@ -30,12 +30,11 @@ pub(super) fn find(
     let address = finder.points[point].key.address;
     let (mut wanted, mut remote) = (BTreeSet::new(), false);
     if wait.wait == WaitFor::Mbarrier {
-        let Some((_, at)) = finder.flow(address) else { return };
+        let Some((flow, at)) = finder.flow(address) else { return };
         let start = address - at as u64 * BYTES;
-        let (found, certain) = finder.arrivals_at(start, wait);
+        let (found, certain) = arrivals_at(flow, wait);
+        remote = flow.arrivals().iter().any(|arrival| arrival.remote && found.contains(&arrival.at));
         wait.arrivals_certain = certain;
-        let all = finder.arrivals.get(&start).into_iter().flatten();
-        remote = all.filter(|arrival| found.contains(&arrival.at)).any(|arrival| arrival.remote);
         for at in &found {
             let mut frames: Vec<GpuFrame> = finder.frames(start + *at as u64 * BYTES, &[], kernel);
             // The kernel's own line.
@@ -63,38 +62,30 @@ pub(super) fn find(
     wait.parties = parties;
 }
 
-impl Finder<'_, '_, '_> {
-    /// The instructions of the function at `start` that arrive at a wait's barrier, or copy to it, and `true`; else all that arrive, and `false`.
-    fn arrivals_at(&mut self, start: u64, wait: &GpuWait) -> (BTreeSet<usize>, bool) {
-        if !self.arrivals.contains_key(&start) {
-            let found = self.flow(start).map_or_else(Vec::new, |(flow, _)| flow.arrivals());
-            self.arrivals.insert(start, found);
-        }
-        let address = wait.address.unwrap_or(0) as u32;
-        // If only bytes are missing, the arrivals are the copies.
-        let bytes_only = wait.arrivals_missing == Some(0);
-        let all: Vec<_> = self.arrivals[&start].iter().filter(|arrival| arrival.copies == bytes_only).collect();
-        let of = |wanted: &dyn Fn(Place) -> bool| -> BTreeSet<usize> {
-            all.iter().filter(|arrival| wanted(arrival.place)).map(|arrival| arrival.at).collect()
-        };
-        let exact = of(&|place| place == Place { base: address, moves: false });
-        if !exact.is_empty() {
-            return (exact, true);
-        }
-        // Barriers that lie in rings belong to the ring that begins last before them. A wait or an arrival says where a ring begins.
-        let in_ring = |place: Place| {
-            place.moves
-                && (FIRST_BARRIER..=address).contains(&place.base)
-                && (address - place.base).is_multiple_of(WORD)
-        };
-        let begins = self.arrivals[&start].iter().map(|arrival| arrival.place).filter(|place| in_ring(*place));
-        let last = begins.map(|place| place.base).max();
-        let of_ring = of(&|place| in_ring(place) && Some(place.base) == last);
-        if !of_ring.is_empty() {
-            return (of_ring, true);
-        }
-        (all.iter().map(|arrival| arrival.at).collect(), false)
+/// The instructions of a function that arrive at a wait's barrier, or copy to it, and `true`; else all that arrive, and `false`.
+fn arrivals_at(flow: &Flow, wait: &GpuWait) -> (BTreeSet<usize>, bool) {
+    let address = wait.address.unwrap_or(0) as u32;
+    // If only bytes are missing, the arrivals are the copies.
+    let bytes_only = wait.arrivals_missing == Some(0);
+    let all: Vec<_> = flow.arrivals().iter().filter(|arrival| arrival.copies == bytes_only).collect();
+    let of = |wanted: &dyn Fn(Place) -> bool| -> BTreeSet<usize> {
+        all.iter().filter(|arrival| wanted(arrival.place)).map(|arrival| arrival.at).collect()
+    };
+    let exact = of(&|place| place == Place { base: address, moves: false });
+    if !exact.is_empty() {
+        return (exact, true);
     }
+    // Barriers that lie in rings belong to the ring that begins last before them. A wait or an arrival says where a ring begins.
+    let in_ring = |place: Place| {
+        place.moves && (FIRST_BARRIER..=address).contains(&place.base) && (address - place.base).is_multiple_of(WORD)
+    };
+    let begins = flow.arrivals().iter().map(|arrival| arrival.place).filter(|place| in_ring(*place));
+    let last = begins.map(|place| place.base).max();
+    let of_ring = of(&|place| in_ring(place) && Some(place.base) == last);
+    if !of_ring.is_empty() {
+        return (of_ring, true);
+    }
+    (all.iter().map(|arrival| arrival.at).collect(), false)
 }
 
 fn exited(finder: &Finder<'_, '_, '_>, kernel: usize, states: &States) -> Option<GpuParty> {

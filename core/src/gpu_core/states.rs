@@ -2,7 +2,7 @@
 //!
 //! Must not: call a warp waiting that a barrier would let go. A warp that is not understood counts as running.
 
-use super::flow::{Arrival, Flow, Register, IN_BLOCK};
+use super::flow::{Flow, Register, IN_BLOCK};
 use super::mbarrier::Mbarrier;
 use super::point::{Code, Point};
 use super::sass::BYTES;
@@ -66,13 +66,11 @@ pub(super) struct Finder<'f, 'i, 'a> {
     pub code: &'f mut Code<'i, 'a>,
     pub points: &'f [Point],
     pub kernels: &'f [GpuKernel],
-    pub flows: HashMap<u64, Flow>,
+    flows: HashMap<u64, Flow>,
     sites: HashMap<usize, Site>,
     /// The lines at which warps wait, and their numbers.
     pub lines: Vec<Vec<GpuFrame>>,
     by_line: HashMap<Vec<GpuFrame>, usize>,
-    /// The arrivals in each function's code, by its address.
-    pub arrivals: HashMap<u64, Vec<Arrival>>,
 }
 
 impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
@@ -85,7 +83,6 @@ impl<'f, 'i, 'a> Finder<'f, 'i, 'a> {
             sites: HashMap::default(),
             lines: Vec::new(),
             by_line: HashMap::default(),
-            arrivals: HashMap::default(),
         }
     }
 
