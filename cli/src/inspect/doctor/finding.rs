@@ -37,7 +37,7 @@ pub(super) enum About {
     Settings,
     /// The place of a run folder.
     Folder,
-    /// Threads, core files, address space, filtered system calls.
+    /// Threads, core files, address space.
     Limits,
     /// Refused system calls and kernel files.
     Kernel,

@@ -13,7 +13,6 @@ struct Limits {
     address_space: Option<u64>,
     core_is_piped: bool,
     first_of_container: bool,
-    system_calls_filtered: bool,
 }
 
 pub(super) fn look(machine: &Machine, settings: &Settings, found: &mut Findings) {
@@ -45,10 +44,6 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
             let what = "the first process of a container cannot be ended by its own signal: LAZYGUARD_ON_HANG=abort ends it with status 134";
             (what.to_owned(), "start the container with an init process (docker run --init) for a core file")
         }),
-        limits.system_calls_filtered.then(|| {
-            let what = "system calls are filtered here (seccomp), as in a container";
-            (what.to_owned(), "none as long as a report has stacks; else allow process_vm_readv")
-        }),
     ];
     if notes.iter().all(Option::is_none) {
         found.ok("no limit of this process stands in the guard's way");
@@ -58,7 +53,6 @@ fn judge(limits: &Limits, settings: &Settings, found: &mut Findings) {
 
 impl Limits {
     fn of(machine: &Machine) -> Self {
-        let status = machine.text("/proc/self/status").unwrap_or_default();
         let pattern = machine.text("/proc/sys/kernel/core_pattern").unwrap_or_default();
         let threads_enough = tasks::enough(std::thread::available_parallelism().map_or(1, usize::from));
         // The superuser is not limited by the number of threads.
@@ -72,7 +66,6 @@ impl Limits {
             address_space: getrlimit(Resource::As).current,
             core_is_piped: pattern.starts_with('|'),
             first_of_container: std::process::id() == 1,
-            system_calls_filtered: tasks::field(&status, "Seccomp:") == Some(2),
         }
     }
 }
@@ -98,7 +91,6 @@ mod tests {
             address_space: None,
             core_is_piped: false,
             first_of_container: false,
-            system_calls_filtered: false,
         };
         assert_eq!(notes(&none(), OnHang::Report), Vec::<String>::new());
         assert!(notes(&none(), OnHang::Abort)[0].contains("no core file"));
@@ -107,7 +99,6 @@ mod tests {
         let few = Limits { threads_left: Some(Left { threads: 99, limit: "ulimit -u" }), ..none() };
         assert!(notes(&few, OnHang::Report)[0].starts_with("only 99 more threads"));
         assert!(notes(&Limits { address_space: Some(1 << 30), ..none() }, OnHang::Report)[0].contains("1024 MiB"));
-        assert!(notes(&Limits { system_calls_filtered: true, ..none() }, OnHang::Report)[0].contains("seccomp"));
         let first = Limits { first_of_container: true, core_bytes: None, ..none() };
         assert!(notes(&first, OnHang::Abort)[0].contains("134") && notes(&first, OnHang::Report).is_empty());
     }
