@@ -1,6 +1,6 @@
 //! `lazyguard explain`: prints the page of a code.
 //!
-//! A page is Markdown. On a terminal it becomes text: headings underlined, code indented, tables in columns, marks left out.
+//! A page is Markdown, with neither tables nor fences. On a terminal it becomes text: the heading underlined, code indented, marks left out.
 
 use crate::words::pages::{page, unmarked};
 use crate::words::{print, write_line, Failure, Outcome};
@@ -40,48 +40,17 @@ fn code_name(wanted: &str) -> String {
 }
 
 fn plain(page: &str) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    let mut table: Vec<Vec<String>> = Vec::new();
-    let mut is_code = false;
-    for line in page.trim_end().lines() {
-        if line.starts_with("```") {
-            is_code = !is_code;
-            continue;
-        }
-        if is_code {
-            lines.push(format!("    {line}"));
-        } else if let Some(row) = line.strip_prefix('|') {
-            let cells: Vec<_> = row.trim_end_matches('|').split(" | ").map(|cell| unmarked(cell.trim())).collect();
-            let is_rule = cells.iter().all(|cell| cell.chars().all(|letter| "-:| ".contains(letter)));
-            table.extend((!is_rule).then_some(cells));
-            continue;
-        } else if let Some(title) = line.strip_prefix('#') {
-            let title = unmarked(title.trim_start_matches('#').trim());
+    let in_text = |line: &str| match line.strip_prefix("## ") {
+        Some(title) => {
+            let title = unmarked(title);
             let rule = "=".repeat(title.chars().count());
-            lines.extend(columns(std::mem::take(&mut table)));
-            lines.extend([title, rule]);
-            continue;
-        } else {
-            lines.extend(columns(std::mem::take(&mut table)));
-            // A block that is indented is code already.
-            lines.push(if line.starts_with("    ") { line.to_owned() } else { unmarked(line) });
+            vec![title, rule]
         }
-    }
-    lines.extend(columns(table));
-    lines
-}
-
-fn columns(rows: Vec<Vec<String>>) -> Vec<String> {
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
-    let row = |cells: &Vec<String>| {
-        let last = cells.len().saturating_sub(1);
-        let padded = cells.iter().enumerate().map(|(column, cell)| match column == last {
-            true => cell.clone(),
-            false => format!("{cell:<0$}", width(column).unwrap_or(0)),
-        });
-        format!("  {}", padded.collect::<Vec<_>>().join("  "))
+        // A block that is indented is code already.
+        None if line.starts_with("    ") => vec![line.to_owned()],
+        None => vec![unmarked(line)],
     };
-    rows.iter().map(row).collect()
+    page.trim_end().lines().flat_map(in_text).collect()
 }
 
 #[cfg(test)]
@@ -91,8 +60,9 @@ mod tests {
 
     #[test]
     fn a_terminal_gets_text_and_no_marks() {
-        let page = "## LG201: a `cold` load\n\n**Fix.** Call `k2<<<1, 1>>>` first, see [RESULTS.md](RESULTS.md) and\n[the \
-                    page](PAGE.md#top).\n\n```c\na[0] = **p;\n```\n\n| code | what |\n|---|---|\n| `LG1` | a |\n| x | b [0] |\n\nend";
+        let page =
+            "## LG201: a `cold` load\n\n**Fix.** Call `k2<<<1, 1>>>` first, see [RESULTS.md](RESULTS.md) and\n[the \
+                    page](PAGE.md#top).\n\n    a[0] = **p;\n\nend";
         let expect = [
             "LG201: a cold load",
             "==================",
@@ -102,15 +72,13 @@ mod tests {
             "",
             "    a[0] = **p;",
             "",
-            "  code  what",
-            "  LG1   a",
-            "  x     b [0]",
-            "",
             "end",
         ];
         assert_eq!(plain(page), expect);
         for code in Code::ALL {
-            let lines = plain(page_of(code.name()));
+            let page = page_of(code.name());
+            assert!(!page.contains("\n|") && !page.contains("\n```") && !page.contains("\n#"), "{code}");
+            let lines = plain(page);
             assert!(lines.iter().all(|line| !line.contains("](") && !line.starts_with("**")), "{code}: {lines:#?}");
             let is_marked = |line: &&String| !line.starts_with("    ") && (line.contains('`') || line.contains("**"));
             assert_eq!(lines.iter().find(is_marked), None, "{code}");
