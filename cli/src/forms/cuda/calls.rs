@@ -7,7 +7,7 @@ use lazyguard_core::diagnose::{Snapshot, Verdict};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Launch, Payload, Record};
 use lazyguard_core::Nanos;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 pub(super) struct Calls<'a> {
     opened: &'a Opened,
@@ -17,7 +17,6 @@ pub(super) struct Calls<'a> {
     culprits: BTreeSet<Nanos>,
     /// When the host functions were submitted that do not return.
     host_functions: BTreeSet<Nanos>,
-    graphs: BTreeMap<(u64, Nanos), String>,
 }
 
 type Statement = Result<String, String>;
@@ -39,7 +38,7 @@ impl<'a> Calls<'a> {
         let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
         let culprits = culprits.map(|culprit| culprit.operation.at).collect();
         let host_functions = snapshot.host_functions.iter().map(|function| function.at).collect();
-        Self { opened, verdicts, objects, culprits, host_functions, graphs: BTreeMap::new() }
+        Self { opened, verdicts, objects, culprits, host_functions }
     }
 
     /// An expression whose value is the driver's result; else why there is none.
@@ -215,17 +214,11 @@ impl<'a> Calls<'a> {
         let contents = self.opened.recording.strings().graphs.newest(handle, record.entered);
         let contents = contents.filter(|contents| contents.unseen == 0);
         let contents: &GraphContents = contents.ok_or("the content of a graph is not known")?;
-        let submitted = record.entered;
-        if let Some(known) = self.graphs.get(&(handle, submitted)) {
-            return Ok(known.clone());
-        }
         let mut nodes = String::new();
         for part in &contents.parts {
             nodes.push_str(&self.node(record, part)?.repeat(part.count.min(4) as usize));
         }
-        let name = self.objects.graph(&format!("const CUgraphExec {{}} = Graph(){nodes}.ready();"));
-        self.graphs.insert((handle, submitted), name.clone());
-        Ok(name)
+        Ok(self.objects.graph(&format!("const CUgraphExec {{}} = Graph(){nodes}.ready();")))
     }
 
     fn node(&mut self, record: &Record, part: &GraphPart) -> Statement {
