@@ -41,7 +41,6 @@ fn main() -> ExitCode {
         Command::Metrics(arguments) => commands::metrics::metrics(arguments),
         Command::Dump(arguments) => commands::dump::dump(&arguments),
         Command::Ready(arguments) => commands::ready::ready(&arguments),
-        Command::Attach(arguments) => commands::attach::attach(&arguments),
         Command::Log(arguments) => commands::log::log(&arguments),
         Command::Export(arguments) => commands::export::export(&arguments),
         Command::Anonymise(arguments) => commands::anonymise::anonymise(&arguments),

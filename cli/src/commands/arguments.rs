@@ -43,12 +43,6 @@ pub(crate) enum Command {
     Dump(crate::commands::dump::Arguments),
     /// Tell guarded processes that they are ready: what they load from then on is reported as LG110
     Ready(crate::commands::ready::Arguments),
-    /// Look at a process that runs without the guard: which threads are in the CUDA driver, in which function, and on which stacks.
-    ///
-    /// The process goes on as before. A thread is stopped only where its stack cannot be read without, and then for the time that it takes to
-    /// copy its registers and its stack.
-    #[command(hide = true)]
-    Attach(crate::commands::attach::Arguments),
     /// Print the records of a recording, one a line.
     Log(crate::commands::log::Arguments),
     /// Write a recording as a timeline that a viewer opens.

@@ -2,7 +2,6 @@
 
 pub(crate) mod anonymise;
 pub(crate) mod arguments;
-pub(crate) mod attach;
 pub(crate) mod clean;
 pub(crate) mod doctor;
 pub(crate) mod dump;

@@ -14,7 +14,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-const BETWEEN: Duration = Duration::from_secs(1);
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -70,7 +69,7 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     if let Some(process) = Run::without_a_recording(what) {
         return match dump::can_be_asked(process) {
             true => dump::ask(process, format, PATIENCE),
-            false => attach::look_at(process, format, BETWEEN, false),
+            false => attach::look_at(process, format),
         };
     }
     let run = Run::find(what)?;

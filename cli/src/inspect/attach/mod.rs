@@ -22,10 +22,13 @@ use seen::{Attached, ThreadOutside};
 use std::time::{Duration, Instant};
 use target::{Target, DRIVER};
 
+/// Between the two looks: a call that lasts so long is no quick one.
+const BETWEEN: Duration = Duration::from_secs(1);
+
 /// How often all is looked at again because the process has opened a library meanwhile.
 const MOST_OPENED: usize = 3;
 
-pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threads: bool) -> Outcome {
+pub(crate) fn look_at(process: u32, format: Format) -> Outcome {
     let failure = |text: String| Failure::Input(format!("process {process}: {text}"));
     let stopped = match Status::of(process) {
         Status::Gone => return Err(failure("there is no process with this id".to_owned())),
@@ -46,7 +49,7 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     let is_in_call = |look: &&Look| look.place().call_frame.is_some();
     let calls: Vec<u32> = first.iter().filter(is_in_call).map(|look| look.seen.thread).collect();
     if !calls.is_empty() {
-        std::thread::sleep(between);
+        std::thread::sleep(BETWEEN);
     }
     let between = begin.elapsed();
     let second: Vec<Look> = calls.iter().filter_map(|thread| looker.look_at(*thread)).collect();
@@ -72,7 +75,7 @@ pub(crate) fn look_at(process: u32, format: Format, between: Duration, all_threa
     };
     print(|out| match format {
         Format::Json => Ok(out.json(&attached)?),
-        Format::Text => Ok(text::write(&attached, all_threads, out)?),
+        Format::Text => Ok(text::write(&attached, out)?),
     })
 }
 

@@ -13,7 +13,7 @@ const MOST_SHOWN: usize = 4;
 
 const MOST_PYTHON: usize = 12;
 
-pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io::Result<()> {
+pub(super) fn write(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
     let Attached { process, threads, .. } = attached;
     let command = attached.command.join(" ");
     let stopped = if attached.stopped { ", which is stopped (SIGSTOP, Ctrl-Z)" } else { "" };
@@ -23,7 +23,7 @@ pub(super) fn write(attached: &Attached, all: bool, out: &mut Output<'_>) -> io:
     }
     out.lines(&attached.refused)?;
     write_sum(attached, out)?;
-    write_threads(threads, all, out)?;
+    write_threads(threads, out)?;
     if !threads.iter().any(|thread| thread.call.is_some() || thread.runs_host_function) {
         return Ok(());
     }
@@ -65,8 +65,8 @@ fn write_sum(attached: &Attached, out: &mut Output<'_>) -> io::Result<()> {
     }
 }
 
-fn write_threads(threads: &[ThreadOutside], all: bool, out: &mut Output<'_>) -> io::Result<()> {
-    let is_of_interest = |thread: &&ThreadOutside| all || thread.call.is_some() || thread.runs_host_function;
+fn write_threads(threads: &[ThreadOutside], out: &mut Output<'_>) -> io::Result<()> {
+    let is_of_interest = |thread: &&ThreadOutside| thread.call.is_some() || thread.runs_host_function;
     let mut shown: Vec<_> = threads.iter().filter(is_of_interest).collect();
     if shown.is_empty() {
         shown = threads.iter().filter(|thread| !thread.is_the_drivers).take(MOST_SHOWN).collect();
@@ -74,7 +74,12 @@ fn write_threads(threads: &[ThreadOutside], all: bool, out: &mut Output<'_>) -> 
     shown.iter().try_for_each(|thread| write_thread(thread, out))?;
     match threads.len() - shown.len() {
         0 => Ok(()),
-        rest => write_line!(out, "{} {} not shown: --all", counted(rest as u64, "more thread"), is_or_are(rest)),
+        rest => write_line!(
+            out,
+            "{} {} not shown: --format json has them",
+            counted(rest as u64, "more thread"),
+            is_or_are(rest)
+        ),
     }
 }
 

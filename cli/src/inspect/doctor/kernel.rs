@@ -27,7 +27,7 @@ fn judge([proc, memory, membarrier, own_descriptors]: Allowed, found: &mut Findi
         (
             proc,
             "/proc is not mounted: a hang is prevented and reported as elsewhere, but without stacks, without Python's, and without what other \
-             threads do; report PID, top, attach and --timeout's end of what the program has started need it as well",
+             threads do; report PID, top and --timeout's end of what the program has started need it as well",
             "mount -t proc proc /proc (bwrap --proc /proc; chroot: mount it before)".to_owned(),
         ),
         (

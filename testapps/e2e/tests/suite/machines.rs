@@ -263,7 +263,7 @@ fn attach_says_what_a_filter_keeps_from_it() {
     let process = running.process().to_string();
     for (refusal, why) in [("container-2015", "a seccomp filter, a user namespace"), ("ENOSYS=ptrace", "(ENOSYS: ")] {
         let run = Run::new(&work, hostile_program("refusing")).args([refusal]).args([command()]);
-        let seen = run.args(["attach", "--all", "--between", "100ms", &process]).finish();
+        let seen = run.args(["report", &process]).finish();
         if seen.code != Some(0) {
             return skipped(&format!("this machine lets no process look into another one: {seen}"));
         }
@@ -313,9 +313,7 @@ fn without_proc_a_hang_is_prevented_and_reported_without_its_stack() {
         let hangs = without(&[&[command.as_str()][..], &run[..]].concat()).finish();
         assert!(hangs.code == Some(117) && hangs.stderr.contains("LG201 ("), "{hangs}");
         let own = std::process::id().to_string();
-        for (arguments, lines) in
-            [(&["top", &own][..], 1), (&["attach", &own], 1), (&["report", &own], 1), (&["top"], 1)]
-        {
+        for (arguments, lines) in [(&["top", &own][..], 1), (&["report", &own], 1), (&["top"], 1)] {
             let refused = without(&[&[command.as_str()][..], arguments].concat()).finish();
             assert!(
                 refused.code == Some(1) && refused.stderr.contains("/proc is not mounted"),
