@@ -57,9 +57,7 @@ pub(crate) struct RecordingSeen<'a> {
     calls: u64,
     /// Launches among them.
     launches: u64,
-    /// Records by their fate.
-    records: RecordCounts,
-    /// The same for each lane.
+    /// Records by their fate, for each lane.
     lanes: Vec<LaneUse>,
     /// Threads with driver calls.
     threads: &'a [ThreadSeen],
@@ -73,19 +71,6 @@ pub(crate) struct RecordingSeen<'a> {
     verdicts: &'a [Verdict],
     /// The waits of a slow report, a sentence each.
     slow: &'a [String],
-}
-
-/// Records by their fate.
-#[derive(Serialize)]
-struct RecordCounts {
-    /// Written records.
-    written: u64,
-    /// Remaining records.
-    present: u64,
-    /// Overwritten records.
-    overwritten: u64,
-    /// Records lost for lack of capacity.
-    dropped: u64,
 }
 
 impl Recorded {
@@ -115,9 +100,7 @@ impl Recorded {
 
     pub(crate) fn json(&self) -> RecordingSeen<'_> {
         let facts = self.opened.recording.facts();
-        let summaries = self.opened.recording.lanes();
         let (calls, launches) = self.opened.recording.calls_and_launches();
-        let sum = |of: fn(&LaneUse) -> u64| -> u64 { summaries.iter().map(of).fold(0, u64::saturating_add) };
         RecordingSeen {
             format_version: layout::VERSION,
             file: &self.opened.path,
@@ -134,13 +117,7 @@ impl Recorded {
             last_seen_ns: facts.last_seen,
             calls,
             launches,
-            records: RecordCounts {
-                written: sum(LaneUse::written),
-                present: sum(|summary| summary.present),
-                overwritten: sum(|summary| summary.overwritten),
-                dropped: sum(|summary| summary.dropped),
-            },
-            lanes: summaries.to_vec(),
+            lanes: self.opened.recording.lanes().to_vec(),
             threads: self.opened.recording.threads(),
             defects: self.opened.recording.defects().iter().map(ToString::to_string).collect(),
             snapshot: &self.snapshot,

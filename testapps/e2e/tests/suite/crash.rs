@@ -52,7 +52,7 @@ fn expect_all_calls(folder: &Path, said: &str) -> Vec<Json> {
     let recording = Recording::of(folder);
     recording.expect_to_add_up();
     assert_eq!(recording.number("/launches"), said["cuLaunchKernel"]);
-    assert_eq!((recording.number("/records/overwritten"), recording.number("/records/dropped")), (0, 0));
+    assert_eq!((recording.records().overwritten, recording.records().dropped), (0, 0));
     log
 }
 
@@ -232,7 +232,7 @@ fn sigkill_under_a_storm_of_launches_loses_nothing() {
         let recording = Recording::of(folder.path());
         recording.expect_to_add_up();
         assert_eq!((recording.text("/state"), recording.is_alive()), ("guarded", false));
-        assert_eq!(recording.number("/records/dropped"), 0);
+        assert_eq!(recording.records().dropped, 0);
         let published = published(&path);
         assert_eq!(published.len(), 4);
         // Beside the launches of its threads, the program makes one and a fill.

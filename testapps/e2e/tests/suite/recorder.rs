@@ -30,7 +30,7 @@ fn every_event(work: &Work, preload: &str, delay: &str) -> (Vec<Json>, BTreeMap<
     let facts = work.path().join(format!("facts-{preload}"));
     let run = Run::new(work, hostile_program("every_event")).args([&facts]);
     let (_, recording, log) = recorded(run.set("LAZYGUARD_PRELOAD", preload).set("LGSIM_DELAY", delay));
-    assert_eq!(recording.number("/records/present"), log.len() as u64, "what is present is what the log prints");
+    assert_eq!(recording.records().present, log.len() as u64, "what is present is what the log prints");
     assert!(log.iter().all(|line| !in_progress(line)), "nothing is in progress in a process that has ended");
     assert!(log.is_sorted_by_key(|line| number(line, "/at_ns")), "the log goes forward");
     (log, facts_in(&facts))
@@ -750,7 +750,7 @@ fn forked_children_leave_the_parents_recording_alone() {
         assert_eq!(below.get(&parent).map(PathBuf::as_path), Some(outcome.out().path()), "{name}: {below:?}");
         let recording = Recording::of(outcome.out().path());
         recording.expect_to_add_up();
-        assert_eq!((recording.text("/state"), recording.number("/records/dropped")), ("ended", 0));
+        assert_eq!((recording.text("/state"), recording.records().dropped), ("ended", 0));
         let log = log_of(outcome.out().path(), &[]);
         gapless_numbers(&log);
         let launches = calls_in(&log).get("cuLaunchKernel").copied().unwrap_or_default();
