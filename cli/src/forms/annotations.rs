@@ -8,6 +8,7 @@ use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::fmt::Write as _;
 use std::str::FromStr;
+use twox_hash::XxHash3_64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Annotations {
@@ -143,7 +144,8 @@ impl Shown {
         let text = teamcity(&format!("{place}{}\n{}", self.title, self.text), MOST_TEAMCITY);
         if self.fails {
             // An identity is at most 60 letters long, and the same from build to build.
-            let identity = format!("lazyguard_{}_{:016x}", self.code, digest(program, &self.key));
+            let digest = XxHash3_64::oneshot(format!("{program}\0{}", self.key).as_bytes());
+            let identity = format!("lazyguard_{}_{digest:016x}", self.code);
             format!("##teamcity[buildProblem description='{text}' identity='{identity}']")
         } else {
             format!("##teamcity[message text='{text}' status='WARNING']")
@@ -185,12 +187,6 @@ fn teamcity(text: &str, most: usize) -> String {
         }
     }
     escaped
-}
-
-/// FNV-1a: the same from build to build and from version to version.
-fn digest(program: &str, key: &str) -> u64 {
-    let bytes = program.bytes().chain([0]).chain(key.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 #[cfg(test)]
