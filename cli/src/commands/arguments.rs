@@ -28,6 +28,7 @@ pub(crate) enum Command {
     ///
     /// A running process without a recording file is asked for a report. One without the guard is examined from
     /// outside: its threads in the CUDA driver, their functions and stacks. The process goes on as before.
+    #[command(alias = "attach")]
     Report(crate::commands::report::Arguments),
     /// Show what the processes of a run do: launches a second, who waits for what and since when, hazards, hangs.
     ///
