@@ -251,13 +251,17 @@ fn default_of<T>(name: &str, default: &str, read: fn(&str) -> Option<T>) -> T {
 const PATIENCE: u64 = 3;
 
 impl Settings {
-    /// How long such a wait stands still until it counts as a hang; by the default threshold where the guard does not look for hangs.
-    pub fn patience_nanos(&self) -> u64 {
-        let threshold = match self.hang_after_nanos {
+    /// The threshold of a hang; the default one where the guard does not look for hangs.
+    pub fn threshold_nanos(&self) -> u64 {
+        match self.hang_after_nanos {
             0 => Self::default().hang_after_nanos,
             threshold => threshold,
-        };
-        threshold.saturating_mul(PATIENCE)
+        }
+    }
+
+    /// How long such a wait stands still until it counts as a hang.
+    pub fn patience_nanos(&self) -> u64 {
+        self.threshold_nanos().saturating_mul(PATIENCE)
     }
 
     /// Reads the settings from the environment's pairs; with a line for each unusable name or value.

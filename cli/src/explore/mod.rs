@@ -11,9 +11,11 @@
 //! | `options` | what is asked for |
 //! | `once` | one run |
 //! | `reduce` | the fewest holds that hang |
+//! | `told` | the result |
 //!
 //! Must not: call a program hanging that would pass by itself. The guard counts no time in which a thread is held, and the threshold is longer
-//! than the bare run. A hang that comes again in fewer than half of the replays is not counted.
+//! than the bare run. A replay has to hang by the threshold of `lazyguard run`: a slow path may take longer than the bare run. A hang that comes
+//! again in fewer than half of the replays is not counted.
 
 mod draw;
 mod inversions;
@@ -21,16 +23,18 @@ mod once;
 mod options;
 mod reduce;
 mod schedule;
+mod told;
 
-use crate::judge::explored::{Explored, HazardExplored};
+use crate::judge::explored::Explored;
 use crate::judge::seen::Hung;
 use crate::machine::{files, unix_now};
-use crate::run::{code_of, Caught, EXPLORED};
+use crate::run::{code_of, Caught};
 use crate::words::output::{say, Progress};
 use crate::words::{exit_code, Failure, Outcome};
 use draw::{aim, draw, Random};
 use inversions::{inversions, Inversion};
 use lazyguard_core::api::counted;
+use lazyguard_core::settings::Settings;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
 pub(crate) use options::Arguments;
@@ -52,8 +56,6 @@ pub(crate) fn explore(arguments: Arguments) -> Outcome {
     })))
 }
 
-/// How long the program takes is not known by then.
-const THRESHOLD_OF_THE_FIRST: Nanos = 30_000_000_000;
 const LEAST_THRESHOLD: Nanos = 500_000_000;
 /// The most runs that are kept though no hang was found by them.
 const MOST_FAILED: usize = 3;
@@ -65,6 +67,9 @@ struct Explorer {
     runner: Runner,
     arguments: Arguments,
     seed: u64,
+    /// How long a call may be blocked in the runs that search.
+    threshold: Nanos,
+    timeout: Option<Duration>,
     since: Instant,
     /// The hazards of all runs by their keys, and whether a hang is about them.
     hazards: BTreeMap<String, bool>,
@@ -82,6 +87,13 @@ fn limits(threshold: Nanos, timeout: Option<Duration>) -> Vec<OsString> {
     let timeout = timeout.map(|time| ("--timeout", time.as_nanos()));
     let all = [("--hang-after", u128::from(threshold))].into_iter().chain(timeout);
     all.flat_map(|(flag, nanos)| [flag.into(), format!("{nanos}ns").into()]).collect()
+}
+
+/// The threshold of a `lazyguard run` without `--hang-after`. The default one stands where such a run looks for no hang.
+fn threshold_of_run() -> Nanos {
+    const NAME: &str = "LAZYGUARD_HANG_AFTER";
+    let given = std::env::var(NAME).ok();
+    Settings::read(given.iter().map(|value| (NAME, value.as_str()))).0.threshold_nanos()
 }
 
 #[derive(Clone, Default)]
@@ -128,7 +140,22 @@ impl Explorer {
         let runner = Runner { root, options, program, caught: Caught::now(), interrupted: Cell::default() };
         let (hazards, inversions, aims, failed) = Default::default();
         let (since, progress) = (Instant::now(), Progress::new());
-        Ok(Self { runner, arguments, seed, since, hazards, inversions, aims, progress, made: 0, failed })
+        let threshold = arguments.hang_after.map_or_else(threshold_of_run, |time| time.as_nanos() as u64);
+        let timeout = arguments.timeout;
+        Ok(Self {
+            runner,
+            arguments,
+            seed,
+            threshold,
+            timeout,
+            since,
+            hazards,
+            inversions,
+            aims,
+            progress,
+            made: 0,
+            failed,
+        })
     }
 
     /// A signal that has ended a run ends this command for its caller too.
@@ -147,8 +174,7 @@ impl Explorer {
     }
 
     fn explore(&mut self) -> Result<u8, Failure> {
-        let asked = self.arguments.hang_after.map(|time| time.as_nanos() as u64);
-        self.runner.options.extend(limits(asked.unwrap_or(THRESHOLD_OF_THE_FIRST), self.arguments.timeout));
+        self.runner.options.extend(limits(self.threshold, self.timeout));
         // So that a file that is not there is told before the many runs.
         let mut bare = self.runner.run("run-0", &Schedule::default(), &self.rules())?;
         if bare.hung.is_some() {
@@ -166,11 +192,10 @@ impl Explorer {
             self.end();
             return Ok(bare.code);
         }
-        let threshold = asked.unwrap_or(LEAST_THRESHOLD.max(2 * bare.nanos));
-        let timeout = self.arguments.timeout.unwrap_or(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
-        self.runner.options.extend(limits(threshold, Some(timeout)));
+        self.timeout.get_or_insert(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
+        self.looks_after(LEAST_THRESHOLD.max(2 * bare.nanos));
         // A rank whose peer is held has then waited for at most a third of what makes its wait a hang.
-        bare.nanos = bare.nanos.min(threshold);
+        bare.nanos = bare.nanos.min(self.threshold);
         self.inversions = inversions(&bare.ranks, bare.nanos);
         self.hazards.extend(self.inversions.iter().map(|inversion| (inversion.key.clone(), false)));
         self.aims.extend(self.inversions.iter().map(|inversion| vec![inversion.hold.clone()]));
@@ -190,6 +215,19 @@ impl Explorer {
             self.set_aside(&found);
         }
         self.nothing_found()
+    }
+
+    /// The threshold of the next runs, where the user has given none.
+    fn looks_after(&mut self, threshold: Nanos) {
+        if self.arguments.hang_after.is_none() {
+            self.threshold = threshold;
+        }
+        self.runner.options.extend(limits(self.threshold, self.timeout));
+    }
+
+    /// Whether it took longer than all delays together, in a run that had the threshold of `lazyguard run`.
+    fn went_on(&self, ran: &Ran) -> bool {
+        self.arguments.hang_after.is_none() && ran.hung.is_none() && ran.nanos > self.threshold + self.threshold / 2
     }
 
     fn goes_on(&self) -> bool {
@@ -237,7 +275,8 @@ impl Explorer {
         }
     }
 
-    /// How often it hangs again, where one half counts. The first replay that hangs writes the reports.
+    /// How often it hangs again, where one half counts. The first replay that hangs writes the reports, and proves the hang. One that goes on by
+    /// itself refutes it.
     fn replayed(&mut self, mut found: Found) -> Result<Found, Failure> {
         for (key, provoked) in &mut self.hazards {
             *provoked = match self.inversions.iter().find(|inversion| inversion.key == *key) {
@@ -257,6 +296,9 @@ impl Explorer {
                 _ => self.runner.run("replay", &found.schedule, &[])?,
             };
             found.again += u64::from(found.last.hung.is_some());
+            if found.again == 0 && self.went_on(&found.last) {
+                break;
+            }
         }
         self.runner.forget("replay");
         self.progress.clear();
@@ -269,103 +311,19 @@ impl Explorer {
         let Found { run, again, replays, .. } = found;
         let Hung { code, sentence, .. } = found.ran.hung.clone().unwrap_or_default();
         let name = format!("run-{run}");
+        let mut went_on = String::new();
+        if self.went_on(&found.last) {
+            let nanos = found.last.nanos;
+            went_on = format!("it went on by itself, and ended after {:.1} s: ", nanos as f64 / 1e9);
+            // The same slow path is no hang of the next runs.
+            self.looks_after(self.threshold.max(2 * nanos));
+        }
         let mut line =
-            format!("hung in run {run} ({code}) and in {again} of {replays} replays: not counted: {sentence}");
+            format!("hung in run {run} ({code}) and in {again} of {replays} replays: not counted: {went_on}{sentence}");
         match self.failed.len() < MOST_FAILED {
             true => line += &format!(" (lazyguard report {})", self.runner.root.join(name).display()),
             false => self.runner.forget(&name),
         }
         self.failed.push(line);
-    }
-
-    fn report(&mut self, found: &Found) -> Result<u8, Failure> {
-        let (sentence, file) = (found.sentence(), self.runner.root.join("schedule"));
-        files::write(&file, &format!("# {sentence}\n{}", found.schedule.text()))?;
-        let with_preloading = match self.arguments.preload.as_str() {
-            "off" => Some(self.runner.run("defaults", &found.schedule, &["--preload".into(), "auto".into()])?.hung),
-            _ => None,
-        };
-        self.runner.forget("defaults");
-        self.runner.forget(&format!("run-{}", found.run));
-        self.progress.clear();
-        say(sentence);
-        found.ran.hung.iter().for_each(|hang| say(&hang.sentence));
-        let Found { run, again, replays, .. } = found;
-        say(format!("found in run {run} with seed {}; {again} of {replays} replays hung", self.seed));
-        let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
-        let (preload, program) = (&self.arguments.preload, program.join(" "));
-        say(format!("again: lazyguard run --preload {preload} --schedule {} -- {program}", file.display()));
-        with_preloading.iter().for_each(|hung| {
-            let what = if hung.is_some() { "hung as well" } else { "passed" };
-            say(format!("with preloading, which is the default, the same schedule {what}"));
-        });
-        self.say_hazards();
-        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join("hang").display()));
-        Ok(exit_code::HANG)
-    }
-
-    fn nothing_found(&mut self) -> Result<u8, Failure> {
-        for _ in 0..=PLAIN_REPLAYS {
-            let hung = self.last("last", &Schedule::default(), &self.learned())?.hung;
-            self.progress.clear();
-            let Some(hang) = hung else {
-                say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
-                self.say_hazards();
-                self.runner.forget("hang");
-                self.end();
-                return Ok(0);
-            };
-            say(format!("the last run, with no thread held, hung ({}): {}", hang.code, hang.sentence));
-        }
-        self.say_hazards();
-        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join("last").display()));
-        Ok(exit_code::HANG)
-    }
-
-    fn learned(&self) -> Explored {
-        let hazards = self.hazards.iter().map(|(key, provoked)| (key.clone(), self.status(*provoked)));
-        let hazards = hazards.map(|(key, explored)| HazardExplored { key, explored }).collect();
-        Explored { runs: self.made, seed: self.seed, hazards, ..Explored::default() }
-    }
-
-    fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
-        self.runner.forget(name);
-        let file = self.runner.root.join("explored.json");
-        files::write(&file, &serde_json::to_string(explored).unwrap_or_default())?;
-        let mut more = self.forms();
-        more.extend([EXPLORED.into(), file.into()]);
-        self.runner.run(name, schedule, &more)
-    }
-
-    fn say_hazards(&self) {
-        self.failed.iter().for_each(say);
-        self.hazards.iter().for_each(|(key, provoked)| say(format!("{key}: {}", self.status(*provoked))));
-    }
-
-    fn status(&self, provoked: bool) -> String {
-        match provoked {
-            true => "provoked".to_owned(),
-            false => format!("not provoked in {}", counted(self.made, "run")),
-        }
-    }
-
-    /// The files that the last run writes, and the rules for them.
-    fn forms(&self) -> Vec<OsString> {
-        let files = self.arguments.written().map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]);
-        files.flatten().chain(self.rules()).collect()
-    }
-
-    fn rules(&self) -> Vec<OsString> {
-        let Arguments { suppress, baseline, .. } = &self.arguments;
-        let all =
-            baseline.iter().map(|path| ("--baseline", path)).chain(suppress.iter().map(|path| ("--suppress", path)));
-        all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
-    }
-
-    fn end(&self) {
-        if self.arguments.out.is_none() && self.failed.is_empty() {
-            // An empty folder does no harm.
-            let _ = std::fs::remove_dir_all(&self.runner.root);
-        }
     }
 }

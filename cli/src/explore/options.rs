@@ -9,7 +9,7 @@ use std::time::Duration;
 #[derive(clap::Args)]
 #[command(
     after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
-Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_HANG_AFTER, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE."
+Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE."
 )]
 pub(crate) struct Arguments {
     /// The most runs before a hang is found.
@@ -21,10 +21,10 @@ pub(crate) struct Arguments {
     /// The number by which the schedules are drawn: the same draws the same. Without one, by the clock.
     #[arg(long, value_name = "S")]
     pub seed: Option<u64>,
-    /// How often a hang that was found is made again. It counts if half of these hang.
+    /// How often a hang that was found is made again. It counts if half of these hang, the first by the threshold of lazyguard run.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub replays: u64,
-    /// How long a call may be blocked; by default twice as long as the program takes, and half a second at least.
+    /// How long a call may be blocked; by default twice as long as the program takes, and half a second at least; where a hang is proven, as in lazyguard run.
     #[arg(long, value_name = "DURATION", value_parser = time)]
     pub hang_after: Option<Duration>,
     /// How long a run may take; by default ten times as long as the first, and a minute at least.

@@ -24,7 +24,14 @@ fn races() -> PathBuf {
 }
 
 fn explored_of(work: &Work, program: PathBuf, options: &[&str], arguments: &[&str]) -> Outcome {
-    let run = Run::new(work, command()).args(["explore"]).args(options).args(["--"]).args([program]).args(arguments);
+    // By the default threshold, a proof takes half a minute.
+    let run = Run::new(work, command())
+        .set("LAZYGUARD_HANG_AFTER", "3s")
+        .args(["explore"])
+        .args(options)
+        .args(["--"])
+        .args([program])
+        .args(arguments);
     run.start().finish_within(LONG)
 }
 
@@ -285,6 +292,25 @@ fn a_hang_that_no_replay_has_is_not_counted_and_the_search_goes_on() {
         outcome.stderr.contains("no hang in 4 runs with seed 1") && !outcome.stderr.contains("hangs "),
         "{outcome}"
     );
+}
+
+/// In the run of the search and in the replays, the program passes by itself after three seconds.
+#[test]
+fn a_program_that_goes_on_by_itself_behind_the_threshold_is_no_hang() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (count, program) = (work.path().join("count"), lazyguard_e2e::corpus_program("free"));
+    let script = format!(
+        "n=$(cat '{0}' 2>/dev/null || echo 0); echo $((n + 1)) >'{0}'; \
+         case $n in 1|3|4) timeout 3 '{1}'; exit 0 ;; *) exec '{2}' release safe ;; esac",
+        count.display(),
+        program.display(),
+        races().display()
+    );
+    let outcome = explored_of(&work, "sh".into(), &["--seed", "1", "--runs", "1"], &["-c", &script]);
+    assert_eq!(outcome.code, Some(0), "{outcome}");
+    let line =
+        "lazyguard: hung in run 1 (LG204) and in 0 of 1 replays: not counted: it went on by itself, and ended after 3.";
+    assert!(outcome.stderr.contains(line) && outcome.stderr.contains("no hang in 1 run with seed 1"), "{outcome}");
 }
 
 /// On a busy device the runs without a hold hang, by which the schedule is made small.
