@@ -195,7 +195,8 @@ impl Explorer {
         self.timeout.get_or_insert(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
         self.looks_after(LEAST_THRESHOLD.max(2 * bare.nanos));
         // A rank whose peer is held has then waited for at most a third of what makes its wait a hang.
-        bare.nanos = bare.nanos.min(self.threshold);
+        // Processes one after the other share the time: each of them may be held.
+        bare.nanos = bare.nanos.min(self.threshold) / bare.in_turn.max(1);
         self.inversions = inversions(&bare.ranks, bare.nanos);
         self.hazards.extend(self.inversions.iter().map(|inversion| (inversion.key.clone(), false)));
         self.aims.extend(self.inversions.iter().map(|inversion| vec![inversion.hold.clone()]));

@@ -43,6 +43,8 @@ pub(super) struct Ran {
     /// By rank, and without one where there is only one; among several processes without one, the one with the most calls.
     pub ranks: Vec<Points>,
     pub hazards: Vec<HazardSeen>,
+    /// The most processes with calls that ran one after the other: a schedule may hold each of them.
+    pub in_turn: u64,
 }
 
 #[derive(Clone)]
@@ -141,9 +143,13 @@ fn read(found: &Value) -> Ran {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let all = |value: &Value| value.as_array().cloned().unwrap_or_default();
     let root = PathBuf::from(text(&found["root"]));
-    let (mut ranks, mut concerned) = (Vec::<Points>::new(), Vec::new());
+    let (mut ranks, mut concerned, mut lives) = (Vec::<Points>::new(), Vec::new(), Vec::new());
     for process in all(&found["processes"]) {
         let points = Points::read(&root.join(text(&process["folder"])), &text(&process["rank"]));
+        let number = |key: &str| process[key].as_u64().unwrap_or(0);
+        let since = number("armed_unix_ns");
+        // One that leaves by `_exit` tells no time.
+        lives.extend(points.calls.last().map(|last| [since, since + last.at.max(number("nanos"))]));
         match ranks.iter_mut().find(|known| known.rank == points.rank) {
             Some(known) if known.calls.len() < points.calls.len() => *known = points,
             Some(_) => {}
@@ -167,6 +173,47 @@ fn read(found: &Value) -> Ran {
         rank: text(&hazard["met_by"][0]["rank"]),
     };
     let hazards = all(&found["hazards"]).iter().filter(|hazard| hazard["prevented"] != true).map(hazard).collect();
-    let ended = text(&found["run"]["ended"]);
-    Ran { ended, nanos: found["run"]["nanos"].as_u64().unwrap_or(0), concerned, ranks, hazards, ..Ran::default() }
+    let (ended, nanos) = (text(&found["run"]["ended"]), found["run"]["nanos"].as_u64().unwrap_or(0));
+    Ran { ended, nanos, concerned, ranks, hazards, in_turn: in_turn(lives), ..Ran::default() }
+}
+
+fn in_turn(mut lives: Vec<[Nanos; 2]>) -> u64 {
+    lives.sort_unstable_by_key(|[_, end]| *end);
+    let mut last = 0;
+    let follows = |[begin, end]: &&[Nanos; 2]| {
+        let is_free = *begin >= last;
+        last = if is_free { *end } else { last };
+        is_free
+    };
+    lives.iter().filter(follows).count() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_run_one_after_the_other_are_told_from_those_side_by_side() {
+        assert_eq!(in_turn(vec![]), 0);
+        assert_eq!(in_turn(vec![[1, 9], [2, 8], [1, 10]]), 1, "ranks");
+        assert_eq!(in_turn(vec![[20, 28], [1, 9], [10, 18], [10, 19], [1, 30]]), 3, "a script of ranks");
+    }
+
+    #[test]
+    fn a_process_with_calls_lives_until_its_last_one_at_least() {
+        let root = std::env::temp_dir().join(format!("lazyguard-once-{}", std::process::id()));
+        for (folder, points) in [("a", "50 1 cuMemFree@218%a#1 0 -\n"), ("b", "5 1 cuMemFree@218%a#1 0 -\n"), ("c", "")]
+        {
+            fs::create_dir_all(root.join(folder)).unwrap();
+            files::write(&root.join(folder).join("points"), points).unwrap();
+        }
+        let process =
+            |folder: &str, since: u64| serde_json::json!({"folder": folder, "armed_unix_ns": since, "nanos": 9});
+        let ran = |b: u64| {
+            let processes = [process("a", 100), process("b", b), process("c", 500)];
+            read(&serde_json::json!({"root": root, "processes": processes})).in_turn
+        };
+        assert_eq!((ran(130), ran(160)), (1, 2));
+        fs::remove_dir_all(root).unwrap();
+    }
 }
