@@ -190,7 +190,9 @@ impl Explorer {
             say(format!("the first run, in which no thread is held, {}", bare.how()));
             self.say_hazards();
             self.end();
-            return Ok(bare.code);
+            // A program that exits by itself with the code of a hang had none.
+            let is_like_a_hang = bare.code == exit_code::HANG && bare.has_exited();
+            return Ok(if is_like_a_hang { exit_code::OWN_FAILURE } else { bare.code });
         }
         self.timeout.get_or_insert(LEAST_TIMEOUT.max(Duration::from_nanos(10 * bare.nanos)));
         self.looks_after(LEAST_THRESHOLD.max(2 * bare.nanos));

@@ -59,6 +59,10 @@ pub(super) struct HazardSeen {
 const MOST_OF_A_LINE: usize = 200;
 
 impl Ran {
+    pub fn has_exited(&self) -> bool {
+        self.ended == "exited"
+    }
+
     /// How it ended without a hang to report, in words.
     pub fn how(&self) -> String {
         let line = &self.last_line;
@@ -125,7 +129,9 @@ impl Runner {
         let mut ran = read(&found);
         (ran.code, ran.last_line) = (code, last_line.chars().take(MOST_OF_A_LINE).collect());
         let all: Vec<Hung> = files::json_in(&self.root, &format!("{name}.hung")).unwrap_or_default();
-        ran.hung = all.into_iter().next().filter(|_| code == exit_code::HANG);
+        // A program may exit with the same code.
+        let has_hung = code == exit_code::HANG && !ran.has_exited();
+        ran.hung = all.into_iter().next().filter(|_| has_hung);
         Ok(ran)
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails; 125 a run could not be made.
+    after_help = "Exit codes: 117 a hang was found, 0 none was; the program's own where its first run fails (125 for 117); 125 a run could not be made.
 Settings are those of the environment, beside LAZYGUARD_PRELOAD, LAZYGUARD_ON_HANG, LAZYGUARD_OUT and LAZYGUARD_SCHEDULE."
 )]
 pub(crate) struct Arguments {

@@ -187,7 +187,7 @@ fn a_program_that_fails_by_itself_keeps_its_exit_code() {
     for (options, program, code, line) in [
         (vec![], vec!["/no/such/program"], 127, format!("{first} did not start: cannot run /no/such/program: ")),
         (vec![], vec!["/etc/passwd"], 126, format!("{first} did not start: cannot run /etc/passwd: ")),
-        (vec![], vec!["sh", "-c", "exit 117"], 117, format!("{first} ended with exit code 117\n")),
+        (vec![], vec!["sh", "-c", "exit 117"], 125, format!("{first} ended with exit code 117\n")),
         (vec![], vec!["sh", "-c", "exit 125"], 125, format!("{first} ended with exit code 125\n")),
         (
             vec![],
@@ -235,6 +235,28 @@ fn a_first_run_that_is_ended_for_a_hang_which_then_goes_is_told_from_a_failure()
     assert!(outcome.stderr.contains("was ended for a hang that was over when its report was read"), "{outcome}");
     assert_eq!((outcome.code, outcome.left_behind()), (Some(117), vec![]), "{outcome}");
     assert!(!outcome.stderr.contains("is kept"), "{outcome}");
+}
+
+#[test]
+fn an_exit_code_of_the_program_is_no_result_of_a_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let explored = |options: &[&str], script: &str| explored_of(&work, "sh".into(), options, &["-c", script]);
+    for (own, code) in [(125, 125), (117, 125), (118, 118)] {
+        let failed = explored(&[], &format!("echo hello; exit {own}"));
+        let said = format!("the first run, in which no thread is held, ended with exit code {own}");
+        assert!(failed.code == Some(code) && failed.stderr.contains(&said), "{failed}");
+        assert!(!failed.stderr.contains("lazyguard: hello"), "{failed}");
+    }
+    let (count, races) = (work.path().join("count").display().to_string(), races().display().to_string());
+    let script = format!("echo >>{count}; '{races}' release safe; [ $(wc -l <{count}) != 2 ] || exit 125");
+    let later = explored(&["--runs", "2", "--seed", "1"], &script);
+    assert_eq!(later.code, Some(0), "{later}");
+    assert!(
+        later.stderr.contains("run 1 ended with exit code 125; its last line: passed (run-1.output in "),
+        "{later}"
+    );
+    let no_run = explored(&["--preload", "no-policy"], "exit 0");
+    assert!(no_run.code == Some(125) && no_run.stderr.contains("no-policy"), "{no_run}");
 }
 
 #[test]
