@@ -81,6 +81,8 @@ struct Explorer {
     made: u64,
     /// Runs that failed without a hang, and hangs that do not count, a line each.
     failed: Vec<String>,
+    /// How runs ended otherwise than the first one, and how many.
+    otherwise: BTreeMap<String, u64>,
 }
 
 fn limits(threshold: Nanos, timeout: Option<Duration>) -> Vec<OsString> {
@@ -138,7 +140,7 @@ impl Explorer {
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
         let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
         let runner = Runner { root, options, program, caught: Caught::now(), interrupted: Cell::default() };
-        let (hazards, inversions, aims, failed) = Default::default();
+        let (hazards, inversions, aims, failed, otherwise) = Default::default();
         let (since, progress) = (Instant::now(), Progress::new());
         let threshold = arguments.hang_after.map_or_else(threshold_of_run, |time| time.as_nanos() as u64);
         let timeout = arguments.timeout;
@@ -155,6 +157,7 @@ impl Explorer {
             progress,
             made: 0,
             failed,
+            otherwise,
         })
     }
 
@@ -253,6 +256,9 @@ impl Explorer {
             self.learn(&ran);
             if ran.hung.is_some() {
                 return Ok(Some(Found { schedule, ran, run: self.made, ..Found::default() }));
+            }
+            if ran.code != 0 {
+                *self.otherwise.entry(ran.end()).or_default() += 1;
             }
             if ran.code == 0 || self.failed.len() >= MOST_FAILED {
                 self.runner.forget(&name);

@@ -64,17 +64,20 @@ impl Ran {
     }
 
     /// How it ended without a hang to report, in words.
-    pub fn how(&self) -> String {
-        let line = &self.last_line;
-        let how = match self.ended.as_str() {
-            "" => return format!("did not start: {line}"),
+    pub fn end(&self) -> String {
+        match self.ended.as_str() {
+            "" => format!("did not start: {}", self.last_line),
             "ended on hang" => "was ended for a hang that was over when its report was read".to_owned(),
             "timed out" => "was ended after the time of --timeout".to_owned(),
             _ => format!("ended with exit code {}", self.code),
-        };
-        match line.is_empty() {
-            true => how,
-            false => format!("{how}; its last line: {line}"),
+        }
+    }
+
+    /// The same with the last line of its output.
+    pub fn how(&self) -> String {
+        match self.last_line.is_empty() || self.ended.is_empty() {
+            true => self.end(),
+            false => format!("{}; its last line: {}", self.end(), self.last_line),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::schedule::Schedule;
 use super::{limits, threshold_of_run, Arguments, Explorer, Found, Ran, PLAIN_REPLAYS};
-use crate::judge::explored::{Explored, HazardExplored};
+use crate::judge::explored::{EndedOtherwise, Explored, HazardExplored};
 use crate::machine::files;
 use crate::run::EXPLORED;
 use crate::words::output::say;
@@ -60,7 +60,8 @@ impl Explorer {
     pub fn learned(&self) -> Explored {
         let hazards = self.hazards.iter().map(|(key, provoked)| (key.clone(), self.status(*provoked)));
         let hazards = hazards.map(|(key, explored)| HazardExplored { key, explored }).collect();
-        Explored { runs: self.made, seed: self.seed, hazards, ..Explored::default() }
+        let otherwise = self.otherwise.clone().into_iter().map(|(how, runs)| EndedOtherwise { how, runs }).collect();
+        Explored { runs: self.made, seed: self.seed, hazards, otherwise, ..Explored::default() }
     }
 
     pub fn last(&self, name: &str, schedule: &Schedule, explored: &Explored) -> Result<Ran, Failure> {
@@ -79,6 +80,12 @@ impl Explorer {
     }
 
     pub fn say_hazards(&self) {
+        let (all, made) = (self.otherwise.values().sum::<u64>(), counted(self.made, "run"));
+        if all > 0 {
+            let each = self.otherwise.iter().map(|(how, runs)| format!("{runs} {how}"));
+            let each = each.collect::<Vec<_>>().join("; ");
+            say(format!("{all} of {made} ended otherwise than the first one: {each}"));
+        }
         self.failed.iter().for_each(say);
         self.hazards.iter().for_each(|(key, provoked)| say(format!("{key}: {}", self.status(*provoked))));
     }

@@ -17,6 +17,17 @@ pub(crate) struct Explored {
     pub seed: u64,
     /// The hazards of all runs.
     pub hazards: Vec<HazardExplored>,
+    /// The runs that ended otherwise than the first one, and did not hang.
+    pub otherwise: Vec<EndedOtherwise>,
+}
+
+/// Runs of `lazyguard explore` that ended alike.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct EndedOtherwise {
+    /// In words: `ended with exit code 5`.
+    pub how: String,
+    /// Their number.
+    pub runs: u64,
 }
 
 /// A hazard of a run of `lazyguard explore`.

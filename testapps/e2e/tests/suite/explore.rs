@@ -249,8 +249,14 @@ fn an_exit_code_of_the_program_is_no_result_of_a_run() {
     }
     let (count, races) = (work.path().join("count").display().to_string(), races().display().to_string());
     let script = format!("echo >>{count}; '{races}' release safe; [ $(wc -l <{count}) != 2 ] || exit 125");
-    let later = explored(&["--runs", "2", "--seed", "1"], &script);
+    let json = work.path().join("f.json");
+    let later = explored(&["--runs", "2", "--seed", "1", "--json", json.to_str().unwrap()], &script);
     assert_eq!(later.code, Some(0), "{later}");
+    let line = "1 of 2 runs ended otherwise than the first one: 1 ended with exit code 125\n";
+    assert!(later.stderr.contains(line), "{later}");
+    let read: Json = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
+    let ended = serde_json::json!([{"how": "ended with exit code 125", "runs": 1}]);
+    assert_eq!(read["explored"]["otherwise"], ended);
     assert!(
         later.stderr.contains("run 1 ended with exit code 125; its last line: passed (run-1.output in "),
         "{later}"
