@@ -28,12 +28,13 @@ mod told;
 use crate::judge::explored::Explored;
 use crate::judge::seen::Hung;
 use crate::machine::{files, unix_now};
-use crate::run::{code_of, Caught};
+use crate::run::{code_of, random, Caught};
 use crate::words::output::{say, Progress};
 use crate::words::{exit_code, Failure, Outcome};
 use draw::{aim, draw, Random};
 use inversions::{inversions, Inversion};
 use lazyguard_core::api::counted;
+use lazyguard_core::run_folder::make_private;
 use lazyguard_core::settings::Settings;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
@@ -132,9 +133,12 @@ impl Explorer {
         if let Some((flag, path)) = arguments.written().find(|(_, path)| unusable(path)) {
             return Err(Failure::Input(format!("{flag} {}: explore writes regular files alone", path.display())));
         }
-        let private = || std::env::temp_dir().join(format!("lazyguard-explore-{}", std::process::id()));
-        let root = arguments.out.clone().unwrap_or_else(private);
-        let made = DirBuilder::new().recursive(arguments.out.is_some()).mode(0o700).create(&root);
+        let name = || format!("lazyguard-explore-{}-{:08x}", std::process::id(), random() as u32);
+        let root = arguments.out.clone().unwrap_or_else(|| std::env::temp_dir().join(name()));
+        let made = match arguments.out {
+            Some(_) => DirBuilder::new().recursive(true).mode(0o700).create(&root),
+            None => make_private(&root),
+        };
         made.map_err(|error| Failure::at(&root, error))?;
         let root = root.canonicalize().unwrap_or(root);
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];

@@ -39,6 +39,7 @@ mod unguarded;
 pub(crate) use inherited::signals as inherited_signals;
 pub(crate) use options::{Options, EXPLORED};
 pub(crate) use retry::{code_of, wait_for, ATTEMPT};
+pub(crate) use root::random;
 pub(crate) use signals::Caught;
 
 use crate::folder::profile_cache::Own;

@@ -310,7 +310,7 @@ pub(super) fn private_folder(base: &Path, process: u32) -> io::Result<PathBuf> {
     Ok(path)
 }
 
-pub(super) fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 

@@ -276,6 +276,14 @@ fn a_program_that_hangs_by_itself_is_reported_within_its_threshold() {
     assert!(hung.seconds < 20.0, "three runs of a second each: {hung}");
 }
 
+#[test]
+fn a_private_folder_of_an_earlier_process_with_its_number_is_left_alone() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let script = "mkdir $TMPDIR/lazyguard-explore-$$ && exec \"$0\" explore --runs 0 true";
+    let outcome = Run::new(&work, "sh").args(["-c", script]).args([command()]).finish();
+    assert_eq!((outcome.code, outcome.left_behind().len()), (Some(0), 1), "{outcome}");
+}
+
 /// A shell that counts its runs in a file: in those of these numbers it hangs, in the others it is a shape of the races.
 fn hangs_by_chance(work: &Work, in_runs: &str, shape: &[&str], options: &[&str]) -> Outcome {
     let (count, program) = (work.path().join("count"), lazyguard_e2e::corpus_program("free"));
