@@ -25,7 +25,7 @@ pub(crate) fn dump(arguments: &Arguments) -> Outcome {
 
 pub(super) fn process_or_folder(text: &str) -> Result<PathBuf, String> {
     const NEITHER: &str =
-        "neither a process nor a folder; dump asks a process that runs, by its number or by its run folder";
+        "neither a process nor a folder; a process that runs is named by its number or by its run folder";
     let is_one = text.parse::<u32>().is_ok_and(|process| process > 0) || Path::new(text).exists();
     is_one.then(|| PathBuf::from(text)).ok_or_else(|| NEITHER.to_owned())
 }

@@ -30,7 +30,7 @@ use crate::judge::seen::Hung;
 use crate::machine::{files, unix_now};
 use crate::run::{code_of, random, Caught};
 use crate::words::output::{say, Progress};
-use crate::words::{exit_code, Failure, Outcome};
+use crate::words::{exit_code, shell_word, Failure, Outcome};
 use draw::{aim, draw, Random};
 use inversions::{inversions, Inversion};
 use lazyguard_core::api::counted;
@@ -141,6 +141,8 @@ impl Explorer {
         };
         made.map_err(|error| Failure::at(&root, error))?;
         let root = root.canonicalize().unwrap_or(root);
+        // An earlier search with this folder may have found one.
+        let _ = std::fs::remove_file(root.join("schedule"));
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
         let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
         let runner = Runner { root, options, program, caught: Caught::now(), interrupted: Cell::default() };
@@ -174,7 +176,7 @@ impl Explorer {
             return Err(failure);
         };
         let last = self.runner.root.join(format!("run-{}", self.made));
-        let kept = last.is_dir().then(|| format!("; the last run is kept: lazyguard report {}", last.display()));
+        let kept = last.is_dir().then(|| format!("; the last run is kept: lazyguard report {}", shell_word(&last)));
         kept.is_none().then(|| self.end());
         say(format!("{failure}{}", kept.unwrap_or_default()));
         Ok(code_of(status).max(1))
@@ -334,7 +336,7 @@ impl Explorer {
         let mut line =
             format!("hung in run {run} ({code}) and in {again} of {replays} replays: not counted: {went_on}{sentence}");
         match self.failed.len() < MOST_FAILED {
-            true => line += &format!(" (lazyguard report {})", self.runner.root.join(name).display()),
+            true => line += &format!(" (lazyguard report {})", shell_word(self.runner.root.join(name))),
             false => self.runner.forget(&name),
         }
         self.failed.push(line);

@@ -6,10 +6,11 @@ use crate::judge::explored::{EndedOtherwise, Explored, HazardExplored};
 use crate::machine::files;
 use crate::run::EXPLORED;
 use crate::words::output::say;
-use crate::words::{exit_code, Failure};
+use crate::words::{exit_code, shell_word, Failure};
 use lazyguard_core::api::counted;
 use lazyguard_core::settings::Settings;
 use std::ffi::OsString;
+use std::path::Path;
 use std::time::Duration;
 
 impl Explorer {
@@ -27,16 +28,22 @@ impl Explorer {
         found.ran.hung.iter().for_each(|hang| say(&hang.sentence));
         let Found { run, again, replays, .. } = found;
         say(format!("found in run {run} with seed {}; {again} of {replays} replays hung", self.seed));
-        let program: Vec<_> = self.runner.program.iter().map(|word| word.to_string_lossy()).collect();
-        let (preload, program) = (&self.arguments.preload, program.join(" "));
-        say(format!("again: lazyguard run --preload {preload} --schedule {} -- {program}", file.display()));
+        say(format!("again: {}", self.again(&file)));
         with_preloading.iter().for_each(|hung| {
             let what = if hung.is_some() { "hung as well" } else { "passed" };
             say(format!("with preloading, which is the default, the same schedule {what}"));
         });
         self.say_hazards();
-        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join("hang").display()));
+        say(format!("the hang is kept: lazyguard report {}", shell_word(self.runner.root.join("hang"))));
         Ok(exit_code::HANG)
+    }
+
+    fn again(&self, schedule: &Path) -> String {
+        let mut words = ["lazyguard", "run", "--preload", &self.arguments.preload].map(OsString::from).to_vec();
+        let threshold = self.arguments.hang_after.map(|_| limits(self.threshold, None));
+        words.extend(threshold.into_iter().flatten());
+        words.extend(["--schedule".into(), schedule.into(), "--".into()]);
+        words.iter().chain(&self.runner.program).map(shell_word).collect::<Vec<_>>().join(" ")
     }
 
     pub fn nothing_found(&mut self) -> Result<u8, Failure> {
@@ -53,7 +60,7 @@ impl Explorer {
             say(format!("the last run, with no thread held, hung ({}): {}", hang.code, hang.sentence));
         }
         self.say_hazards();
-        say(format!("the hang is kept: lazyguard report {}", self.runner.root.join("last").display()));
+        say(format!("the hang is kept: lazyguard report {}", shell_word(self.runner.root.join("last"))));
         Ok(exit_code::HANG)
     }
 

@@ -48,7 +48,7 @@ use crate::forms::prometheus::writer;
 use crate::forms::timing;
 use crate::judge::{seen, FailedOn, Finished};
 use crate::machine::{files, library, nvml, unix_now, Beside, Exec};
-use crate::words::{exit_code, output, Failure};
+use crate::words::{exit_code, output, shell_word, Failure};
 use environment::{action_on_hang, host, make_root, names_profile, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
@@ -355,8 +355,5 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
 }
 
 fn say_where(path: &Path) {
-    let text = path.display().to_string();
-    let plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
-    let quoted = if plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) };
-    output::say(format!("the folder of this run is kept: lazyguard report {quoted}"));
+    output::say(format!("the folder of this run is kept: lazyguard report {}", shell_word(path)));
 }

@@ -4,6 +4,7 @@
 
 use chrono::DateTime;
 use lazyguard_core::Nanos;
+use std::ffi::OsStr;
 
 /// How a report of one process is written.
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -37,6 +38,17 @@ pub(crate) fn size(bytes: u64) -> String {
     }
 }
 
+/// A word as a shell reads it.
+pub(crate) fn shell_word(word: impl AsRef<OsStr>) -> String {
+    let text = word.as_ref().to_string_lossy();
+    let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+=:,%@".contains(&b));
+    if is_plain {
+        text.into_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}
+
 /// The first of several, with so much between them, and how many more there are.
 pub(crate) fn first_of(
     all: impl ExactSizeIterator<Item = String>,
@@ -57,6 +69,12 @@ pub(crate) fn utc(unix_nanos: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shell_reads_each_word_as_it_was() {
+        let words = ["/a/b-1.x", "", "a b", "echo 'x' $y"].map(shell_word);
+        assert_eq!(words.join(" "), r"/a/b-1.x '' 'a b' 'echo '\''x'\'' $y'");
+    }
 
     #[test]
     fn sizes_are_written_in_the_unit_in_which_they_are_read() {

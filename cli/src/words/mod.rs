@@ -9,5 +9,5 @@ pub(crate) mod output;
 pub(crate) mod pages;
 
 pub(crate) use failure::{Failure, Outcome};
-pub(crate) use format::{first_of, size, utc, Format, Took};
+pub(crate) use format::{first_of, shell_word, size, utc, Format, Took};
 pub(crate) use output::{print, printed, said, say, write_line, Output};

@@ -147,7 +147,7 @@ fn the_reports_say_what_was_provoked_and_the_schedule_is_replayed() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let file = |name: &str| work.path().join(name).display().to_string();
     let (json, junit, sarif, html) = (file("f.json"), file("f.xml"), file("f.sarif"), file("f.html"));
-    let out = file("runs");
+    let out = file("the runs");
     let forms = ["--json", &json, "--junit", &junit, "--sarif", &sarif, "--html", &html, "--out", &out];
     let found = explored(&work, &[&forms[..], &["--seed", "4", "--replays", "1"]].concat(), &["load"]);
     assert_eq!(found.code, Some(117), "{found}");
@@ -168,6 +168,12 @@ fn the_reports_say_what_was_provoked_and_the_schedule_is_replayed() {
         let text = fs::read_to_string(form).unwrap().replace("&apos;", "'").replace("&#39;", "'");
         assert!(text.contains(sentence), "{form}: {text}");
     }
+    let again = found.stderr.lines().find_map(|line| line.strip_prefix("lazyguard: again: lazyguard ")).unwrap();
+    let again = format!("'{}' {again}", command().display());
+    // It has the default threshold, and ends no hang.
+    let limited = format!("{again} safe").replace(" run ", " run --on-hang kill --hang-after 500ms ");
+    let safe = Run::new(&work, "sh").args(["-c", &limited]).finish();
+    assert_eq!((safe.code, safe.stdout.as_str()), (Some(0), "passed\n"), "{safe}");
     let schedule = text(&read, "/explored/schedule").to_owned();
     let options = ["--preload", "off", "--schedule", &schedule, "--on-hang", "kill", "--hang-after", "500ms"];
     let program = races().display().to_string();
@@ -175,6 +181,8 @@ fn the_reports_say_what_was_provoked_and_the_schedule_is_replayed() {
     assert_eq!(again.code, Some(117), "{again}");
     let safe = under(&work, &options, &[&program, "load", "safe"]).start().finish_within(PATIENCE);
     assert_eq!((safe.code, safe.stdout.as_str()), (Some(0), "passed\n"), "{safe}");
+    let none = explored(&work, &["--runs", "0", "--out", &out], &["load", "safe"]);
+    assert!(none.code == Some(0) && !work.path().join("the runs/schedule").exists(), "of the search before: {none}");
 }
 
 #[test]
