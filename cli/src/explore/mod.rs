@@ -28,7 +28,7 @@ mod told;
 use crate::judge::explored::Explored;
 use crate::judge::seen::Hung;
 use crate::machine::{files, unix_now};
-use crate::run::{code_of, random, Caught};
+use crate::run::{code_of, random, Caught, Tree};
 use crate::words::output::{say, Progress};
 use crate::words::{exit_code, shell_word, Failure, Outcome};
 use draw::{aim, draw, Random};
@@ -39,6 +39,7 @@ use lazyguard_core::settings::Settings;
 use lazyguard_core::Nanos;
 use once::{Ran, Runner};
 pub(crate) use options::Arguments;
+use rustix::process::{getpid, set_child_subreaper};
 use schedule::{Hold, Schedule};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -145,7 +146,10 @@ impl Explorer {
         let _ = std::fs::remove_file(root.join("schedule"));
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
         let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
-        let runner = Runner { root, options, program, caught: Caught::now(), interrupted: Cell::default() };
+        let (caught, tree) = (Caught::now(), Tree::before_the_program());
+        // Orphans of a run become children of this process, which ends them where a signal ends it.
+        let _ = set_child_subreaper(Some(getpid()));
+        let runner = Runner { root, options, program, caught, tree, interrupted: Cell::default() };
         let (hazards, inversions, aims, failed, otherwise) = Default::default();
         let (since, progress) = (Instant::now(), Progress::new());
         let threshold = arguments.hang_after.map_or_else(threshold_of_run, |time| time.as_nanos() as u64);

@@ -5,12 +5,12 @@
 use super::schedule::{Points, Schedule};
 use crate::judge::seen::Hung;
 use crate::machine::{files, system};
-use crate::run::{inherited_signals, wait_for, Caught, ATTEMPT};
+use crate::run::{inherited_signals, wait_for, Caught, Tree, ATTEMPT};
 use crate::words::{exit_code, Failure};
 use lazyguard_core::report::MARK;
 use lazyguard_core::settings::literal_folder;
 use lazyguard_core::Nanos;
-use rustix::process::{Pid, WaitStatus};
+use rustix::process::{waitpid, Pid, WaitOptions, WaitStatus};
 use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsString;
@@ -25,6 +25,7 @@ pub(super) struct Runner {
     pub options: Vec<OsString>,
     pub program: Vec<OsString>,
     pub caught: Caught,
+    pub tree: Tree,
     /// How the run ended in which a signal ended it.
     pub interrupted: Cell<Option<WaitStatus>>,
 }
@@ -109,7 +110,10 @@ impl Runner {
         let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let child = child.ok_or_else(|| Failure::Input("lazyguard run has no number".to_owned()))?;
         let (status, interrupted) = wait_for(child, &self.caught)?;
+        // Orphans of the program, which have ended since.
+        while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
         if interrupted {
+            self.tree.end();
             self.interrupted.set(Some(status));
             self.forget(name);
             return Err(Failure::Input("ended by a signal".to_owned()));

@@ -41,6 +41,7 @@ pub(crate) use options::{Options, EXPLORED};
 pub(crate) use retry::{code_of, wait_for, ATTEMPT};
 pub(crate) use root::random;
 pub(crate) use signals::Caught;
+pub(crate) use tree::Tree;
 
 use crate::folder::profile_cache::Own;
 use crate::forms::annotations::Annotations;

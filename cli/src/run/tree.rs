@@ -6,13 +6,19 @@ use crate::folder::Stat;
 use crate::machine::files;
 use rustix::process::{getpid, kill_process, Pid, Signal};
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+const LOOKS_BEFORE_KILL: u32 = 50;
+/// A process that is stuck in the kernel does not end.
+const MOST_LOOKS: u32 = 300;
 
 fn all() -> HashMap<i32, Stat> {
     files::numbered("/proc").filter_map(|process| Some((process, Stat::of(process)?))).collect()
 }
 
 /// A shell that replaced itself by this command (`exec`) may have left children, such as `tee`, that are not the program's.
-pub(super) struct Tree {
+pub(crate) struct Tree {
     strangers: Vec<(i32, u64)>,
 }
 
@@ -28,6 +34,21 @@ impl Tree {
         let seen = all();
         let runs = |process: &i32| seen.get(process).is_some_and(|seen| !seen.has_ended());
         self.among(&seen).into_iter().filter(runs).filter_map(Pid::from_raw).collect()
+    }
+
+    /// Ends them all: by SIGTERM, and after a second by SIGKILL.
+    pub fn end(&self) {
+        for look in 0..MOST_LOOKS {
+            let left = self.processes();
+            if left.is_empty() {
+                return;
+            }
+            if look == 0 || look >= LOOKS_BEFORE_KILL {
+                let signal = if look == 0 { Signal::TERM } else { Signal::KILL };
+                left.iter().for_each(|process| send(*process, signal));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     fn among(&self, seen: &HashMap<i32, Stat>) -> HashSet<i32> {
@@ -91,5 +112,10 @@ mod tests {
         program.wait().unwrap();
         before.wait().unwrap();
         assert!(!descends(id(&program).as_raw_pid()));
+        let mut stays = Command::new("sh").args(["-c", "trap '' TERM; sleep 30 & wait; wait"]).spawn().unwrap();
+        child_of(id(&stays));
+        tree.end();
+        assert!(tree.processes().is_empty());
+        stays.wait().unwrap();
     }
 }

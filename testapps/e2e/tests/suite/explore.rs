@@ -403,13 +403,17 @@ fn a_signal_ends_it_along_with_its_program() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let program = lazyguard_e2e::corpus_program("free");
     let run = Run::new(&work, "timeout").args(["--foreground", "--preserve-status", "2"]).args([command()]);
+    let orphan = work.path().join("orphan");
+    let script = format!("sleep 300 & echo $! >'{}'; exec '{}'", orphan.display(), program.display());
     let ended = run
-        .args(["explore", "--hang-after", "1h", "--"])
-        .args([program])
+        .args(["explore", "--hang-after", "1h", "--", "sh", "-c", &script])
         .start()
         .finish_within(Duration::from_secs(20));
     assert_eq!(ended.code, Some(128 + libc::SIGTERM), "{ended}");
     assert_eq!(ended.stderr, "lazyguard: ended by a signal\n", "{ended}");
+    let orphan = fs::read_to_string(orphan).unwrap();
+    let state = fs::read_to_string(format!("/proc/{}/stat", orphan.trim())).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
     assert_eq!(ended.left_behind(), Vec::<String>::new(), "{ended}");
 }
 
