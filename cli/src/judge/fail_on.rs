@@ -15,11 +15,14 @@ pub(crate) enum FailedOn {
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
     Unguarded,
     Retried,
+    /// LG110 by its name.
+    LateLoad,
     Code(Code),
 }
 
 impl FailedOn {
-    const KINDS: [Self; 5] = [Self::Hang, Self::Hazard, Self::Prevented, Self::Unguarded, Self::Retried];
+    const KINDS: [Self; 6] =
+        [Self::Hang, Self::Hazard, Self::Prevented, Self::Unguarded, Self::Retried, Self::LateLoad];
 
     pub fn word(self) -> &'static str {
         match self {
@@ -28,6 +31,7 @@ impl FailedOn {
             Self::Prevented => "prevented",
             Self::Unguarded => "unguarded",
             Self::Retried => "retried",
+            Self::LateLoad => "late-load",
             Self::Code(code) => code.name(),
         }
     }
@@ -49,6 +53,7 @@ impl FailOn {
     pub fn covers(&self, hazard: &Hazard) -> bool {
         match hazard.prevented {
             true => self.has(FailedOn::Prevented),
+            false if hazard.code == Code::LG110 && self.has(FailedOn::LateLoad) => true,
             false => self.has(FailedOn::Hazard) || self.has(FailedOn::Code(hazard.code)),
         }
     }
@@ -64,7 +69,6 @@ impl FromStr for FailOn {
         }
         let kind = |word: &str| match FailedOn::KINDS.into_iter().find(|kind| kind.word() == word) {
             Some(kind) => Ok(kind),
-            None if word == "late-load" => Ok(FailedOn::Code(Code::LG110)),
             None if word.is_empty() => Err(format!("a part of it is empty; {EXPECTED}")),
             None => hazard_code(word.strip_prefix("hazard:").unwrap_or(word)).map(FailedOn::Code),
         };
@@ -107,7 +111,7 @@ mod tests {
             ("unguarded,hang", "hang,unguarded"),
             ("retried,unguarded", "unguarded,retried"),
             ("lg104,hazard:lg101", "LG101,LG104"),
-            ("late-load", "LG110"),
+            ("late-load,LG110", "late-load,LG110"),
         ] {
             let fail_on: FailOn = text.parse().unwrap();
             assert_eq!(fail_on.to_string(), written, "{text}");
@@ -148,5 +152,7 @@ mod tests {
             let fail_on: FailOn = text.parse().unwrap();
             assert_eq!((fail_on.covers(&met), fail_on.covers(&prevented)), (fails_met, fails_prevented), "{text}");
         }
+        let late: FailOn = "late-load".parse().unwrap();
+        assert!(late.covers(&hazard(Code::LG110, Some("k2"))) && !late.covers(&met));
     }
 }
