@@ -17,7 +17,7 @@ pub(crate) struct Explored {
     pub seed: u64,
     /// The hazards of all runs.
     pub hazards: Vec<HazardExplored>,
-    /// The runs that ended otherwise than the first one, and did not hang.
+    /// Runs that ended otherwise than the first, without a hang.
     pub otherwise: Vec<EndedOtherwise>,
 }
 

@@ -180,7 +180,13 @@ fn what_is_no_process_and_no_folder_is_said_plainly() {
     for command in ["report", "health", "dump", "log", "top"] {
         refused(&[command, "-1"], 2, &format!("-1: neither a process nor a folder (see lazyguard {command} --help)"));
     }
-    refused(&["dump", "abc"], 2, "abc: neither a process nor a folder; dump asks");
+    for command in ["dump", "ready"] {
+        refused(
+            &[command, "abc"],
+            2,
+            "abc: neither a process nor a folder; a process that runs is named by its number",
+        );
+    }
     refused(&["report", "abc"], 1, "abc: there is no such folder, and it is no number of a process");
 }
 
