@@ -461,7 +461,8 @@ class TheResultsPage(Folder):
 
     def test_a_later_run_of_chosen_programs_stands_in_place_of_its_rows_where_the_library_is_the_same(self):
         page = self.write("RESULTS.md", "# Results\n")
-        report = {**self.REPORT, "command": "scripts/gpu-check --explore", "explore": [], "header": ["program", "plain", "result"],
+        said = "lazyguard: again: lazyguard run -- /somebody/s/folder/target/races/races load\n"
+        report = {**self.REPORT, "command": "scripts/gpu-check --explore", "explore": [{"stderr": said}], "header": ["program", "plain", "result"],
                   "table": [["race: a", "ok", "PASS"], ["race: b", "hangs", "FAIL"], ["race: c", "", "SKIP"]], "counts": {"PASS": 1, "FAIL": 1, "SKIP": 1}}
         later = {**report, "command": "scripts/gpu-check --explore --programs b,a", "table": [["race: a", "", "SKIP"], ["race: b", "ok again", "PASS"]]}
         del report["no_harm"], later["no_harm"]
@@ -474,6 +475,7 @@ class TheResultsPage(Folder):
         self.assertIn("| race: b | ok again |", text)
         self.assertIn("| race: a | ok |", text)
         kept = json.loads((page.parent / "results" / "gpu-check-explore-nvidia-x1-580.1.json").read_text())
+        self.assertEqual(kept["explore"][0]["stderr"], "lazyguard: again: lazyguard run -- target/races/races load\n")
         found = "; ".join(f"LG207 in run {run}, {again} of 10 again" for run, again in ((1, 10), (3, 9)))
         self.assertEqual(self.results({**report, "table": [["race: a", found, "PASS"]]}, page).returncode, 0)
         self.assertIn("| race: a | each of 2 seeds within 3 runs, and 9 of 10 replays: LG207 |", page.read_text())

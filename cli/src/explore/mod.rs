@@ -188,7 +188,7 @@ impl Explorer {
 
     fn explore(&mut self) -> Result<u8, Failure> {
         self.runner.options.extend(limits(self.threshold, self.timeout));
-        // So that a file that is not there is told before the many runs.
+        // A file of rules that is not there is an error of this run, and not of the last one.
         let mut bare = self.runner.run("run-0", &Schedule::default(), &self.rules())?;
         if bare.hung.is_some() {
             let found = self.replayed(Found { ran: bare, ..Found::default() })?;
@@ -201,7 +201,7 @@ impl Explorer {
         }
         if bare.code != 0 {
             say(format!("the first run, in which no thread is held, {}", bare.how()));
-            self.say_hazards();
+            self.say_rest();
             self.end();
             // A program that exits by itself with the code of a hang had none.
             let is_like_a_hang = bare.code == exit_code::HANG && bare.has_exited();

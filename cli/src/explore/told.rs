@@ -33,7 +33,7 @@ impl Explorer {
             let what = if hung.is_some() { "hung as well" } else { "passed" };
             say(format!("with preloading, which is the default, the same schedule {what}"));
         });
-        self.say_hazards();
+        self.say_rest();
         say(format!("the hang is kept: lazyguard report {}", shell_word(self.runner.root.join("hang"))));
         Ok(exit_code::HANG)
     }
@@ -52,14 +52,14 @@ impl Explorer {
             self.progress.clear();
             let Some(hang) = hung else {
                 say(format!("no hang in {} with seed {}", counted(self.made, "run"), self.seed));
-                self.say_hazards();
+                self.say_rest();
                 self.runner.forget("hang");
                 self.end();
                 return Ok(0);
             };
             say(format!("the last run, with no thread held, hung ({}): {}", hang.code, hang.sentence));
         }
-        self.say_hazards();
+        self.say_rest();
         say(format!("the hang is kept: lazyguard report {}", shell_word(self.runner.root.join("last"))));
         Ok(exit_code::HANG)
     }
@@ -86,7 +86,8 @@ impl Explorer {
         self.runner.run(name, schedule, &more)
     }
 
-    pub fn say_hazards(&self) {
+    /// Runs that ended otherwise, hangs that do not count, and the hazards.
+    pub fn say_rest(&self) {
         let (all, made) = (self.otherwise.values().sum::<u64>(), counted(self.made, "run"));
         if all > 0 {
             let each = self.otherwise.iter().map(|(how, runs)| format!("{runs} {how}"));

@@ -169,7 +169,7 @@ pub(crate) fn is_written_by(descriptor: c_int) -> bool {
 
 /// Another descriptor of the same opening, which no exec leaves open.
 pub(crate) fn duplicate(descriptor: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes integers only, and what it returns belongs to nobody else.
+    // SAFETY: the call takes integers only; the descriptor that it makes has no other owner.
     unsafe {
         match libc::fcntl(descriptor, libc::F_DUPFD_CLOEXEC, 3) {
             number if number >= 0 => Ok(OwnedFd::from_raw_fd(number)),

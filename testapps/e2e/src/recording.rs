@@ -125,7 +125,7 @@ impl Recording {
         self.0[key].as_array().unwrap_or_else(|| panic!("no list {key} in {:#}", self.0))
     }
 
-    /// What became of the records of a lane.
+    /// The fate of a lane's records.
     pub fn lane(&self, name: &str) -> Lane {
         let lane = self.list("lanes").iter().find(|lane| lane["lane"] == name);
         let lane = lane.unwrap_or_else(|| panic!("no lane {name} in {:#}", self.0));
@@ -136,7 +136,7 @@ impl Recording {
         }
     }
 
-    /// What became of the records of all lanes.
+    /// The fate of the records of all lanes.
     pub fn records(&self) -> Lane {
         let lanes = ["work", "waits", "rare_events"].map(|name| self.lane(name));
         let sum = |of: fn(&Lane) -> u64| lanes.iter().map(of).sum();
@@ -153,7 +153,7 @@ impl Recording {
     }
 }
 
-/// What became of the records of a lane.
+/// The fate of a lane's records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lane {
     /// Are in the file.

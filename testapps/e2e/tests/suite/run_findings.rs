@@ -63,7 +63,7 @@ fn a_hazard_fails_a_run_only_where_that_is_asked_for() {
     assert_eq!(ran(&work, &["--fail-on", "prevented"], &pair).code, Some(118));
 }
 
-/// Nobody may read a FIFO, or the one that does may stand still: the run ends all the same.
+/// A FIFO may have no reader, or one that stands still: the run ends in both cases.
 #[test]
 fn a_file_that_is_a_fifo_holds_no_run_up() {
     let work = Work::new(lazyguard_e2e::this_test!());
