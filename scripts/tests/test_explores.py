@@ -1,5 +1,6 @@
 """Tests of how gpu-check judges races and their exploration. They need no card and nothing of the project built."""
 
+import json
 import sys
 import unittest
 from pathlib import Path
@@ -69,18 +70,29 @@ class TheExploration(unittest.TestCase):
         with mock.patch.object(explores, "plain", side_effect=lambda shape, *_: begun.append(shape.name) or ("ok", True, {"code": 0})), \
                 mock.patch.object(explores, "explored", side_effect=lambda shape, form, *_: begun.append(form) or ("found", True, {"code": 117})), \
                 mock.patch.object(explores.os, "cpu_count", return_value=1), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
-            rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1)
-            self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1)
+            rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1, {})
+            self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1, {})
         self.assertEqual(sorted(begun[:2]), ["load", "unload"])
         self.assertEqual(begun[2:], [1, 1, "safe", "safe", 2, 2, 3, 3])
         self.assertEqual([(row.shape, row.verdict) for row in rows], [("race: load", "PASS"), ("race: unload", "PASS")])
         self.assertFalse(spare_time.is_over())
 
+    def test_forms_of_an_earlier_check_are_taken_over(self):
+        whole = {form: (f"said {form}", True, {"code": 0}) for form in explores.FORMS}
+        _, begun = explores.row_of_shape(SHAPE._replace(name="load"), {form: whole[form] for form in ("plain", 1, "safe")})
+        with mock.patch.object(explores, "plain") as plain, mock.patch.object(explores, "explored", side_effect=lambda _, form, *__: whole[form]) as explored, \
+                mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
+            rows, data = explores.check(lambda _: None, ["load"], False, 1, {"load": json.loads(json.dumps(begun))})
+        plain.assert_not_called()
+        self.assertEqual([call.args[1] for call in explored.call_args_list], [2, 3])
+        self.assertEqual(rows[0].verdict, "PASS")
+        self.assertEqual((data[0]["1"], data[0]["3"]), ({"said": "said 1", "good": True, "code": 0}, {"said": "said 3", "good": True, "code": 0}))
+
     def test_what_the_end_of_the_time_cuts_short_is_left_out(self):
         cut = lambda *_: spare_time.allow(0) or ("hangs (1 s)", False, {"code": None})
         self.addCleanup(spare_time.allow, None)
         with mock.patch.object(explores, "plain", side_effect=cut), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
-            rows, _ = explores.check(lambda _: None, ["load"], False, 1)
+            rows, _ = explores.check(lambda _: None, ["load"], False, 1, {})
         self.assertEqual([(row.plain, row.verdict) for row in rows], [("", "SKIP")])
         self.assertEqual(spare_time.at_most(30), 1.0)
 
