@@ -3,7 +3,7 @@
 use super::objects::Objects;
 use crate::folder::source::Opened;
 use lazyguard_core::api::{Class, Code, GraphContents, GraphPart, NodeKind};
-use lazyguard_core::diagnose::{Snapshot, Verdict};
+use lazyguard_core::diagnose::{BusyStream, Snapshot, Verdict};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Launch, Payload, Record};
 use lazyguard_core::Nanos;
@@ -95,6 +95,10 @@ impl<'a> Calls<'a> {
             }
             (_, payload) => return self.of_memory(record, payload, &stream),
         })
+    }
+
+    pub fn asks_for(&mut self, busy: &BusyStream, at: Nanos) -> String {
+        polls(&format!("cuStreamQuery({})", self.objects.stream(busy.stream.number, at)))
     }
 
     /// A call that loads a kernel or a library on its first use, and is no launch.

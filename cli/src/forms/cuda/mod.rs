@@ -46,7 +46,8 @@ pub(crate) fn reproducer(opened: &Opened, snapshot: &Snapshot, verdicts: &[Verdi
         let entries = entries_of(opened, snapshot, verdicts, most)?;
         let mut calls = Calls::new(opened, snapshot, verdicts, &entries);
         let steps = steps(&mut calls, &entries, snapshot.at).map_err(unmade)?;
-        let program = program(opened, snapshot, first, &calls, &steps);
+        let end = end(opened.recording.facts().process, snapshot, first, &mut calls);
+        let program = program(opened, snapshot, first, &calls, &steps) + &end + "}\n";
         lines = program.lines().count();
         if lines <= MOST_LINES {
             return Ok(program);
@@ -180,7 +181,15 @@ fn program(opened: &Opened, snapshot: &Snapshot, verdict: &Verdict, calls: &Call
         line(1, &format!("thread_{thread}.detach();\n"));
     }
     of_thread(&mut line, main, 1);
-    // A program that waits behind a call that returns after all looks like one that hangs.
-    line(1, if verdict.threads.contains(&main) { ENDS } else { "waits_for_ever(nullptr);\n" });
-    text + "}\n"
+    text
+}
+
+/// The last statement of the main thread. A program that waits behind a call that returns after all looks like one that hangs.
+fn end(main: u32, snapshot: &Snapshot, verdict: &Verdict, calls: &mut Calls<'_>) -> String {
+    let is_asked_for = |stream: &&BusyStream| stream.asked.is_some() && snapshot.stands_at_rest(stream);
+    match snapshot.streams.iter().find(is_asked_for) {
+        _ if verdict.threads.contains(&main) => format!("  {ENDS}"),
+        Some(asked) if verdict.threads.is_empty() => format!("  CK({});\n  {ENDS}", calls.asks_for(asked, snapshot.at)),
+        _ => "  waits_for_ever(nullptr);\n".to_owned(),
+    }
 }
