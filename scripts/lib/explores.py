@@ -27,6 +27,8 @@ HEADER = Row("program", "plain", "explored, by each seed", "safe form", "result"
 PLAIN_RUNS, RUNS, REPLAYS, ENOUGH = 3, 30, 10, 9
 # In this order: what --within leaves out is the same for all shapes.
 FORMS = ("plain", 1, "safe", 2, 3)
+# With --long, the safe form of a program of one process has ten times the runs, by more seeds: one of its explorations is over in two minutes.
+MORE_SAFE = tuple(f"safe {seed}" for seed in range(2, 11))
 # Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
 HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
 # A call that hangs spins on a processor, and the driver makes the contexts of all programs one after the other: with 24, each takes seconds.
@@ -72,14 +74,19 @@ def plain(shape, simulated, cards):
     return describe((wrong or outcomes)[0]), not wrong, as_data((wrong or outcomes)[0])
 
 
-def explored(shape, seed, simulated, cards):
-    """In words, whether it is as expected, and the data; a `seed` of `safe` is for the safe form."""
+def is_safe(form):
+    return str(form).startswith("safe")
+
+
+def explored(shape, form, simulated, cards):
+    """In words, whether it is as expected, and the data; a `form` is a seed, or `safe` with that of the safe form, if it is not 1."""
     threshold = HANG_AFTER_OF_TORCH if shape.of_torch or shape.ranks > 1 else HANG_AFTER
-    options = ["--runs", RUNS, "--seed", 1 if seed == "safe" else seed, "--replays", REPLAYS, "--hang-after", threshold]
-    more = ["safe"] if seed == "safe" else []
+    seed = (str(form).split() + [1])[1] if is_safe(form) else form
+    options = ["--runs", RUNS, "--seed", seed, "--replays", REPLAYS, "--hang-after", threshold]
+    more = ["safe"] if is_safe(form) else []
     outcome = run(shape, [guard.COMMAND, "explore", *options, "--", *shape.command, *more], simulated, cards)
     said = outcome.stderr
-    if seed == "safe":
+    if is_safe(form):
         good = outcome.code == 0 and f"no hang in {RUNS} runs" in said
         return (f"no hang in {RUNS} runs" if good else describe(outcome)), good, as_data(outcome)
     code = re.search(r"hangs (?:when .*|now and then.*): (LG\d+)$", said, re.M)
@@ -90,14 +97,22 @@ def explored(shape, seed, simulated, cards):
     return words, code.group(1) in shape.codes and int(found.group(2)) >= ENOUGH, as_data(outcome)
 
 
-def row_of_shape(shape, seen):
+def forms_of(shape, long):
+    return FORMS + (MORE_SAFE if long and shape.ranks == 1 and not shape.of_torch else ())
+
+
+def row_of_shape(shape, seen, forms=FORMS):
     """`seen`: by form, what `plain` and `explored` return, where they were run."""
     cell = lambda forms: "; ".join(seen[form][0] for form in forms if form in seen)
     good = all(as_expected for _, as_expected, _ in seen.values())
-    verdict = judge(good) if len(seen) == len(FORMS) or not good else "SKIP"
+    verdict = judge(good) if set(forms) <= set(seen) or not good else "SKIP"
     note = f"expected {' or '.join(sorted(shape.codes))}" if not good else "--within is over" if verdict == "SKIP" else ""
+    safe = [form for form in seen if is_safe(form)]
+    none = [form for form in safe if seen[form][1]]
+    said = [f"no hang in {RUNS * len(none)} runs"] if none else []
+    said += [seen[form][0] for form in safe if form not in none]
     data = {"shape": shape.name, **{str(form): {"said": words, "good": as_expected, **about} for form, (words, as_expected, about) in seen.items()}}
-    return Row(f"race: {shape.name}", cell(["plain"]), cell([1, 2, 3]), "; ".join(filter(None, [cell(["safe"]), note])), verdict), data
+    return Row(f"race: {shape.name}", cell(["plain"]), cell([1, 2, 3]), "; ".join(filter(None, [*said, note])), verdict), data
 
 
 def absent(shape, cards, simulated, lacks_torch):
@@ -109,14 +124,14 @@ def absent(shape, cards, simulated, lacks_torch):
 
 def taken_over(data):
     """By form, what an earlier check has of a shape."""
-    forms = {form: data.get(str(form)) for form in FORMS}
+    forms = {form: data.get(str(form)) for form in FORMS + MORE_SAFE}
     return {form: (about.pop("said"), about.pop("good"), about) for form, about in forms.items() if about}
 
 
-def check(progress, wanted, simulated, cards, before):
+def check(progress, wanted, simulated, cards, before=(), long=False):
     """The rows and data of the shapes. `before`: by shape, the data of an earlier check, whose forms are not run again."""
     found = shapes()
-    seen = {name: taken_over(data) for name, data in before.items() if not wanted or name in wanted}
+    seen = {name: taken_over(data) for name, data in dict(before).items() if not wanted or name in wanted}
     unknown = [name for name in wanted or () if name not in found]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not in testapps/races")
@@ -133,11 +148,12 @@ def check(progress, wanted, simulated, cards, before):
             progress(f"race: {shape.name}, {form}: {result[0]}" + ("" if result[1] else ": FAIL"))
             seen.setdefault(shape.name, {})[form] = result
 
-    forms = sorted(((shape, form) for form in FORMS for shape in tried if form not in seen.get(shape.name, {})), key=lambda job: not job[0].of_torch)
+    left = ((shape, form) for form in FORMS + MORE_SAFE for shape in tried if form in forms_of(shape, long) and form not in seen.get(shape.name, {}))
+    forms = sorted(left, key=lambda job: not job[0].of_torch)
     most = os.cpu_count() or 1
     with ThreadPoolExecutor(min(JOBS_AT_A_TIME, most)) as jobs, ThreadPoolExecutor(min(AT_A_TIME, most)) as programs:
         for ended in [(jobs if shape.ranks > 1 else programs).submit(one, shape, form) for shape, form in forms]:
             ended.result()
     rows = [(Row(f"race: {name}", "", "", why, "SKIP"), {"shape": name, "absent": why}) for name, why in reasons.items() if why]
-    rows = sorted(rows + [row_of_shape(shape, seen.get(shape.name, {})) for shape in tried], key=lambda row: row[0])
+    rows = sorted(rows + [row_of_shape(shape, seen.get(shape.name, {}), forms_of(shape, long)) for shape in tried], key=lambda row: row[0])
     return [row for row, _ in rows], [data for _, data in rows]

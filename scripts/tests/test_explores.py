@@ -59,19 +59,32 @@ class TheExploration(unittest.TestCase):
     def test_a_row_passes_where_every_form_did(self):
         seen = {form: (f"said {form}", True, {}) for form in explores.FORMS}
         row, data = explores.row_of_shape(SHAPE, seen)
-        self.assertEqual((row.plain, row.explored, row.safe, row.verdict), ("said plain", "said 1; said 2; said 3", "said safe", "PASS"))
+        self.assertEqual((row.plain, row.explored, row.safe, row.verdict), ("said plain", "said 1; said 2; said 3", "no hang in 30 runs", "PASS"))
         self.assertEqual(data["2"], {"said": "said 2", "good": True})
         self.assertEqual(explores.row_of_shape(SHAPE, {**seen, 2: ("exit 0", False, {})})[0].verdict, "FAIL")
         left = explores.row_of_shape(SHAPE, {"plain": seen["plain"]})[0]
         self.assertEqual((left.safe, left.verdict), ("--within is over", "SKIP"))
+
+    def test_the_runs_of_a_safe_form_are_added_up(self):
+        forms = explores.forms_of(SHAPE, True)
+        seen = {form: ("no hang in 30 runs", True, {}) for form in forms}
+        self.assertEqual(explores.row_of_shape(SHAPE, seen, forms)[0].safe, "no hang in 300 runs")
+        wrong = explores.row_of_shape(SHAPE, {**seen, "safe 7": ("exit 117", False, {})}, forms)[0]
+        self.assertEqual((wrong.safe, wrong.verdict), ("no hang in 270 runs; exit 117; expected LG204", "FAIL"))
+        self.assertEqual(explores.row_of_shape(SHAPE, {form: seen[form] for form in explores.FORMS}, forms)[0].verdict, "SKIP")
+        self.assertEqual(explores.forms_of(SHAPE._replace(ranks=3), True), explores.FORMS)
+        with mock.patch.object(explores.Scratch, "run", return_value=processes.Outcome(0, 1.0, "", "")) as run:
+            explores.explored(SHAPE, "safe 7", True, 1)
+        command = list(map(str, run.call_args.args[0]))
+        self.assertEqual((command[command.index("--seed") + 1], command[-1]), ("7", "safe"))
 
     def test_all_plain_runs_come_first_and_what_is_wanted_alone(self):
         begun = []
         with mock.patch.object(explores, "plain", side_effect=lambda shape, *_: begun.append(shape.name) or ("ok", True, {"code": 0})), \
                 mock.patch.object(explores, "explored", side_effect=lambda shape, form, *_: begun.append(form) or ("found", True, {"code": 117})), \
                 mock.patch.object(explores.os, "cpu_count", return_value=1), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
-            rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1, {})
-            self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1, {})
+            rows, _ = explores.check(lambda _: None, ["unload", "load"], False, 1)
+            self.assertRaises(ValueError, explores.check, lambda _: None, ["no_such_shape"], False, 1)
         self.assertEqual(sorted(begun[:2]), ["load", "unload"])
         self.assertEqual(begun[2:], [1, 1, "safe", "safe", 2, 2, 3, 3])
         self.assertEqual([(row.shape, row.verdict) for row in rows], [("race: load", "PASS"), ("race: unload", "PASS")])
@@ -92,7 +105,7 @@ class TheExploration(unittest.TestCase):
         cut = lambda *_: spare_time.allow(0) or ("hangs (1 s)", False, {"code": None})
         self.addCleanup(spare_time.allow, None)
         with mock.patch.object(explores, "plain", side_effect=cut), mock.patch.object(explores.frameworks, "absent", return_value=["torch"]):
-            rows, _ = explores.check(lambda _: None, ["load"], False, 1, {})
+            rows, _ = explores.check(lambda _: None, ["load"], False, 1)
         self.assertEqual([(row.plain, row.verdict) for row in rows], [("", "SKIP")])
         self.assertEqual(spare_time.at_most(30), 1.0)
 
