@@ -5,6 +5,7 @@ use crate::forms::cuda::reproducer;
 use crate::forms::perfetto::judged::{of_recording, of_report, over};
 use crate::forms::perfetto::timeline::Timeline;
 use crate::machine::files;
+use crate::machine::system::duplicate;
 use crate::words::{write_line, Failure, Outcome, Output};
 use lazyguard_core::diagnose::SnapshotBuilder;
 use lazyguard_core::report::HangReport;
@@ -72,14 +73,17 @@ fn write_out(
 ) -> Outcome {
     let path = arguments.output.clone().unwrap_or_else(|| opened.path.with_file_name(name));
     let mut out = Output::standard();
-    if path.as_os_str() == OsStr::new("-") {
+    let descriptor = arguments.output.as_deref().and_then(files::descriptor);
+    if path.as_os_str() == OsStr::new("-") || descriptor == Some(libc::STDOUT_FILENO) {
         write(&mut out.raw(), &Failure::Output)?;
     } else {
         let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
         // A link is followed only if the user named the file.
-        let made = match &arguments.output {
-            Some(path) => File::create(path),
-            None => files::create_in(path.parent().unwrap_or(Path::new("")), name),
+        let made = match (&arguments.output, descriptor) {
+            // A second opening would cut what other programs have written there.
+            (_, Some(number)) => duplicate(number).map(File::from),
+            (Some(path), None) => File::create(path),
+            (None, None) => files::create_in(path.parent().unwrap_or(Path::new("")), name),
         };
         let what = write(&mut made.map_err(failed)?, &failed).inspect_err(|_| discard(&path))?;
         write_line!(out, "{}: {what}", path.display())?;
@@ -119,9 +123,9 @@ fn timeline(arguments: &Arguments, opened: &Opened, hang: Option<&HangReport>) -
     })
 }
 
-/// Removes an incomplete file, unless it is a device or a pipe.
+/// Removes an incomplete file, unless it is a device, a pipe or a link, such as `/dev/stderr`.
 fn discard(path: &Path) {
-    if fs::metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+    if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
         let _ = fs::remove_file(path);
     }
 }

@@ -181,6 +181,36 @@ fn a_second_run_does_not_mix_with_the_first() {
     assert!(exported.stdout.contains(&format!("{}/rank0-", new[0].display())), "{exported}");
 }
 
+/// What a file had before stays, and so does a link: as root, the command would take `/dev/stdout` from the machine.
+#[test]
+fn an_export_to_a_descriptor_is_written_behind_what_is_there() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    assert_eq!(under(&work, &["--out", &out.to_string_lossy()], &["sh", "-c", &cuda()]).finish().code, Some(0));
+    let link = work.path().join("link").display().to_string();
+    std::os::unix::fs::symlink("/proc/self/fd/1", &link).unwrap();
+    let export = format!("{} export --to perfetto -o", command().display());
+    let bash = |script: &str| Run::new(&work, "bash").args(["-c", script]).finish();
+    let alone = bash(&format!("{export} - {} | sha256sum", out.display()));
+    for (path, how) in
+        [("/dev/stdout", ""), (link.as_str(), ""), ("/dev/fd/3", "3>&1 >&2"), ("/dev/stderr", "2>&1 >/dev/null")]
+    {
+        let (file, out) = (work.path().join("file"), out.display());
+        let script = format!(
+            "{{ printf said; {export} {path} {out} {how}; }} >{0}; tail -c +5 {0} | sha256sum; head -c 4 {0}",
+            file.display()
+        );
+        let outcome = bash(&script);
+        assert_eq!(outcome.stdout, format!("{}said", alone.stdout), "{script}: {outcome}");
+    }
+    let full = bash(&format!(
+        "trap '' XFSZ; ulimit -f 0; {export} {link} {} >{}",
+        out.display(),
+        work.path().join("file").display()
+    ));
+    assert!(full.code == Some(1) && Path::new(&link).is_symlink(), "{full}");
+}
+
 #[test]
 fn where_one_process_is_read_a_run_of_several_names_them() {
     let work = Work::new(lazyguard_e2e::this_test!());
