@@ -84,7 +84,7 @@ impl Copier<'_, '_> {
     fn copy(&mut self, opened: &Opened, to: &Path) -> Result<(), Failure> {
         let unreadable = |error| Failure::at(&opened.path, error);
         let copy = copy_of(&opened.recording, self.most, &mut self.pseudonyms).map_err(unreadable)?;
-        files::create_new(to)
+        files::create_new(to, 0o666)
             .and_then(|mut file| file.write_all(&copy.bytes))
             .map_err(|error| Failure::at(to, error))?;
         let (records, bytes) = (counted(copy.records, "record"), size(copy.bytes.len() as u64));

@@ -4,6 +4,7 @@
 //! Must not: wait, except for an input that the user has named, and for a slow reader of what is written.
 
 use super::system::{duplicate, next_signal};
+use crate::words::output::AT_ONCE;
 use crate::words::Failure;
 use libc::{O_NOCTTY, O_NOFOLLOW, O_NONBLOCK};
 use nix::sys::signal::{SigSet, Signal};
@@ -106,15 +107,10 @@ impl Drop for Locked {
     }
 }
 
+/// Makes a file that is not there yet. One of this name, or a link, is never opened. The mask takes bits from `mode`.
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
-pub(crate) fn create_new_for_its_owner(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Makes a file that is not there yet. One of this name, or a link, is never opened.
-#[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
-pub(crate) fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).open(path)
+pub(crate) fn create_new(path: &Path, mode: u32) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
 }
 
 /// Replaces a file as a whole, or a link to one, which it does not follow; nothing else, such as a device. The content has a hidden name until it is
@@ -130,7 +126,7 @@ pub(crate) fn replace(path: &Path, content: &[u8], mode: Option<u32>) -> io::Res
     unfinished.push(format!(".{}.new", std::process::id()));
     let unfinished = path.with_file_name(unfinished);
     let _ = fs::remove_file(&unfinished);
-    let mut made = create_new(&unfinished)?;
+    let mut made = create_new(&unfinished, 0o666)?;
     let written = made.write_all(content).and_then(|()| {
         mode.map_or(Ok(()), |mode| made.set_permissions(Permissions::from_mode(mode)))?;
         fs::rename(&unfinished, path)
@@ -238,8 +234,6 @@ fn made_anew(path: &Path) -> io::Result<File> {
     })
 }
 
-/// A write up to this size does not block where `poll` has found room (pipe(7)).
-const AT_ONCE: usize = 4096;
 const HEARS_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 /// Waits for a reader that is slower, until one of the signals comes that end a command: `lazyguard run` blocks them.

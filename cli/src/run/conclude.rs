@@ -50,13 +50,8 @@ pub(crate) struct Conclusion {
     pub unwritten: Vec<Failure>,
 }
 
-/// Reads the suppression files and the baseline before the run.
-pub(crate) fn read_rules(wanted: &mut Wanted) -> Result<(), Failure> {
-    wanted.rules = Some(rules(wanted)?);
-    Ok(())
-}
-
-fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
+/// Reads the suppression files and the baseline.
+pub(crate) fn rules(wanted: &Wanted) -> Result<Rules, Failure> {
     let suppressions = suppress::read(&wanted.suppressions)?;
     Ok(Rules { fail_on: wanted.fail_on.clone(), suppressions, baseline: baseline_of(wanted)? })
 }

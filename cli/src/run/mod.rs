@@ -151,7 +151,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
 
 fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<PathBuf>, Failure> {
     options.wanted.fill_in(facts);
-    conclude::read_rules(&mut options.wanted)?;
+    options.wanted.rules = Some(conclude::rules(&options.wanted)?);
     options.setting("LAZYGUARD_SCHEDULE").filter(|path| *path != "off").map_or(Ok(()), is_schedule)?;
     learn_from_earlier_attempts(options);
     let library = find_library(options)?;
@@ -332,7 +332,7 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
     // The command does not print the path of a folder that the user has named, unless there are findings.
     let to_say = worth_it || (options.keep && !root.is_asked_for());
     if root.finish(options.keep || worth_it) && to_say {
-        say_where(&path);
+        output::say(format!("the folder of this run is kept: lazyguard report {}", shell_word(&path)));
     }
     let mut failures = concluded.map_or_else(|failure| vec![failure], |conclusion| conclusion.unwritten);
     // `--fail-on` also fails where processes were unseen.
@@ -353,8 +353,4 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
         let _ = signal_hook::low_level::emulate_default_handler(Signal::INT.as_raw());
     }
     Ok(code)
-}
-
-fn say_where(path: &Path) {
-    output::say(format!("the folder of this run is kept: lazyguard report {}", shell_word(path)));
 }

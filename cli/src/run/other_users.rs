@@ -111,7 +111,7 @@ fn lives(folder: &Path) -> bool {
 
 fn mark_at(folder: &Path) -> io::Result<File> {
     // A user who can open a file can lock it.
-    files::create_new_for_its_owner(&folder.join(MARK))
+    files::create_new(&folder.join(MARK), 0o600)
 }
 
 fn can_change_user() -> bool {
@@ -146,7 +146,7 @@ fn copy(from: &Path, to: &Path, room: &mut u64) -> io::Result<()> {
             left_out = left_out.and(Err(io::Error::other(why)));
             continue;
         }
-        let mut copy = files::create_new_for_its_owner(&to.join(name))?;
+        let mut copy = files::create_new(&to.join(name), 0o600)?;
         *room -= io::copy(&mut file.take(*room), &mut copy)?;
     }
     left_out

@@ -151,7 +151,7 @@ impl Root {
         if path.to_str().is_none() {
             return Err(io::Error::other("its name has to be UTF-8"));
         }
-        let marked = files::create_new(&path.join(MARK));
+        let marked = files::create_new(&path.join(MARK), 0o666);
         let marked = marked.and_then(|mut file| file.write_all(mark.as_bytes()).map(|()| file));
         // No room for the mark, perhaps.
         let marked = marked.inspect_err(|_| drop(fs::remove_file(path.join(MARK))));

@@ -92,7 +92,7 @@ pub(crate) fn say_lines<'a>(lines: impl IntoIterator<Item = &'a String>) {
 /// facts.
 const ROOM_WITHIN: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 /// A write up to this size does not block where `poll` has found room (pipe(7)). The program shares the descriptor, which stays as it is.
-const AT_ONCE: usize = 4096;
+pub(crate) const AT_ONCE: usize = 4096;
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 fn write_soon(text: &str) {
