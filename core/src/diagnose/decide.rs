@@ -154,18 +154,15 @@ impl<'a> Decision<'a> {
     fn stood(&self, finding: &Finding<'a>) -> Nanos {
         let entered = finding.calls.iter().map(|call| call.entered).min();
         let since = entered.or(finding.at_rest).unwrap_or(self.snapshot.last_activity);
-        if matches!(finding.path.end, End::Fed(..)) {
+        let moved = match (&finding.path.end, asked_only(finding)) {
             // The progress of the streams is the reason that the call does not return.
-            return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));
-        }
-        // A stream that is only polled, and submitted to meanwhile, is never idle but not stuck: a stuck one would fill its queue.
-        let asked_only = asked_only(finding);
-        if asked_only && matches!(finding.path.end, End::Unseen(_)) {
+            (End::Fed(..), _) => 0,
             // Submissions to that stream are unknown: any call of the program may be one.
-            let since = since.max(self.snapshot.last_activity);
-            return self.snapshot.at.saturating_sub(since.max(self.snapshot.awake_since));
-        }
-        let moved = self.on(finding).map_or(0, |s| if asked_only { s.moved.max(s.last_submitted) } else { s.moved });
+            (End::Unseen(_), true) => self.snapshot.last_activity,
+            // A stream that is only polled, and submitted to meanwhile, is never idle but not stuck: a stuck one would fill its queue.
+            (_, true) => self.on(finding).map_or(0, |s| s.moved.max(s.last_submitted)),
+            (_, false) => self.on(finding).map_or(0, |s| s.moved),
+        };
         self.snapshot.at.saturating_sub(since.max(moved).max(self.snapshot.awake_since))
     }
 

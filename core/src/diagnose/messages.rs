@@ -261,7 +261,7 @@ pub(super) fn compiles(call: &BlockedCall) -> String {
 
 pub(super) const LAUNCH_BLOCKING: &str = "CUDA_LAUNCH_BLOCKING is set: a launch returns only when its kernel has ended";
 
-pub(super) fn needs_idle(class: Class) -> &'static str {
+pub fn needs_idle(class: Class) -> &'static str {
     match class {
         Class::Free => "the driver releases memory only while the context is idle",
         Class::ModuleUnload | Class::LibraryUnload => "the driver unloads code only while the context is idle",

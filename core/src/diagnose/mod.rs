@@ -63,6 +63,7 @@ pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::SnapshotBuilder;
 pub use graph::{GraphPartSeen, GraphSeen};
 pub use links::{links_of, Link, Party};
+pub use messages::needs_idle;
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use operation::{BusyStream, Extent, FedStream, Feeder, OperationSeen, Origin, StreamRef};
 pub use snapshot::{

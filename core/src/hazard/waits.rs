@@ -119,14 +119,8 @@ impl Waits {
 
     /// Drops the waits that a write satisfies, or may. A wait of its own stream comes before it.
     pub fn written(&mut self, write: &ValueWrite) {
-        self.waits.retain(|wait| {
-            wait.stream == write.stream
-                || match write.stores_for(&wait.wait) {
-                    Stores::Nothing => true,
-                    Stores::All(value) => !wait.wait.satisfied_by(value),
-                    Stores::Half => false,
-                }
-        });
+        let may_end = |wait: &ValueWait| write.ends(wait) || write.stores_for(wait) == Stores::Half;
+        self.waits.retain(|wait| wait.stream == write.stream || !may_end(&wait.wait));
     }
 
     pub fn of(&self, concerns: impl Fn(&Outstanding) -> bool) -> Vec<Outstanding> {
