@@ -3,12 +3,12 @@
 //! Must not: guess. A process that another parent reaped has no entry.
 
 use crate::machine::files;
+pub(crate) use lazyguard_core::run_folder::file::MARK;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use signal_hook::low_level::signal_name;
 use std::path::Path;
 
-pub(crate) const MARK: &str = "supervised.json";
 pub(crate) const KEY: &str = "ended";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,6 +6,7 @@ use crate::folder::process::{ask_as, exists, process_by_header, started_by_heade
 use crate::machine::files;
 use crate::words::say;
 use lazyguard_core::old_runs::{namespace, remove_folder, Sight};
+use lazyguard_core::run_folder::file::{HANG, LOG, RUN};
 use lazyguard_core::run_folder::{private_bases, Private};
 use rustix::fs::{flock, FlockOperation};
 use rustix::io::Errno;
@@ -17,7 +18,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-const OF_A_RUN: [&str; 4] = [RECORDING, "run.json", "hang.json", "log.jsonl"];
+const OF_A_RUN: [&str; 4] = [RECORDING, RUN, HANG, LOG];
 
 const MOST_ENTRIES: usize = 1 << 20;
 
@@ -145,7 +146,7 @@ fn runs_in(folder: &Path) -> Vec<Left> {
 
 fn process_of(folder: &Path) -> Option<u32> {
     let by_form = || {
-        let form: Value = ["run.json", "hang.json"].into_iter().find_map(|name| files::json_in(folder, name))?;
+        let form: Value = [RUN, HANG].into_iter().find_map(|name| files::json_in(folder, name))?;
         u32::try_from(form["process"].as_u64()?).ok()
     };
     process_by_header(&folder.join(RECORDING)).ok().or_else(by_form)

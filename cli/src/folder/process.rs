@@ -7,6 +7,7 @@
 
 use crate::machine::files;
 use crate::words::Failure;
+pub(crate) use lazyguard_core::run_folder::file::TRACE as RECORDING;
 use lazyguard_core::stack::{mappings, Mapping};
 use lazyguard_core::trace::layout;
 use rustix::io::Errno;
@@ -15,8 +16,6 @@ use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
-
-pub(crate) const RECORDING: &str = "trace.lgt";
 
 pub(crate) fn started_by_header(path: &Path) -> io::Result<u64> {
     header_word(&files::open(path)?, layout::header::PROCESS_START_TICKS)
@@ -121,7 +120,7 @@ pub(crate) fn file_of(process: u32, maps: &str, name: &str) -> Option<PathBuf> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stat {
-    state: char,
+    pub state: char,
     pub parent: i32,
     flags: u32,
     threads: u32,
@@ -135,7 +134,7 @@ impl Stat {
     }
 
     /// The second field is a name that may hold any character; it ends at the last bracket.
-    fn read(stat: &str) -> Option<Self> {
+    pub fn read(stat: &str) -> Option<Self> {
         let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
         let (state, parent) = (fields.next()?.chars().next()?, fields.next()?.parse().ok()?);
         let flags = fields.nth(4)?.parse().ok()?;

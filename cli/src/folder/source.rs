@@ -10,16 +10,15 @@ use crate::folder::refused::maps_of;
 use crate::machine::files;
 use crate::words::Failure;
 use lazyguard_core::report::HangReport;
-use lazyguard_core::run_folder::file::HANG;
+pub(crate) use lazyguard_core::run_folder::file::HAZARDS;
+use lazyguard_core::run_folder::file::{HANG, RUN};
 use lazyguard_core::settings;
 use lazyguard_core::trace::read::{LiveRecording, Recording, Unreadable};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub(crate) const HAZARDS: &str = "hazards.json";
-
-const OF_A_PROCESS: [&str; 4] = ["run.json", "hang.json", HAZARDS, RECORDING];
+const OF_A_PROCESS: [&str; 4] = [RUN, HANG, HAZARDS, RECORDING];
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {

@@ -90,7 +90,8 @@ fn rule_index(code: Code) -> Option<usize> {
 }
 
 fn of_hang(hang: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
-    let message = format!("{} hangs: {}", hang.process.title(), hang.explanation());
+    let steps: Vec<_> = hang.steps().chain(hang.report.ends_in_words()).collect();
+    let message = format!("{} hangs: {}", hang.process.title(), steps.join("\n"));
     let mut result = json!({
         "ruleId": hang.code().name(),
         "ruleIndex": rule_index(hang.code()),

@@ -11,6 +11,7 @@ use crate::machine::{files, unix_now, Beside};
 use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::DumpReport;
+use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, REQUEST};
 use lazyguard_core::trace::layout::{self, header};
 use lazyguard_core::trace::ProcessState;
 use rustix::process::getuid;
@@ -21,10 +22,6 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, UNIX_EPOCH};
-
-const ANSWER: &str = "dump.json";
-const ANSWER_TEXT: &str = "dump.txt";
-const REQUEST: &str = "dump.request";
 
 /// The interval at which the command looks for the answer. The process looks for requests ten times a second.
 const POLL: Duration = Duration::from_millis(10);
@@ -47,8 +44,8 @@ pub(crate) fn ask(process: u32, format: Format, limit: Duration) -> Outcome {
         }
         // The answer of another version, whose lines the library has escaped.
         Err(_) => {
-            let path = asked.folder.join(ANSWER_TEXT);
-            files::read_text_in(&asked.folder, ANSWER_TEXT).map_err(|error| Failure::at(&path, error))?
+            let path = asked.folder.join(DUMP_TEXT);
+            files::read_text_in(&asked.folder, DUMP_TEXT).map_err(|error| Failure::at(&path, error))?
         }
     };
     print(|out| Ok(out.lines(text.trim_end().lines())?))
@@ -169,10 +166,10 @@ impl Asked {
     }
 
     fn read(&self, number: u64) -> Result<Option<String>, Failure> {
-        let text = match files::read_text_in(&self.folder, ANSWER) {
+        let text = match files::read_text_in(&self.folder, DUMP) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(Failure::at(self.folder.join(ANSWER), error)),
+            Err(error) => return Err(Failure::at(self.folder.join(DUMP), error)),
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
         Ok(answers.filter(|&answers| answers >= number).map(|_| text))

@@ -133,10 +133,6 @@ impl HangSeen<'_> {
         })
     }
 
-    pub fn explanation(&self) -> String {
-        self.steps().chain(self.report.ends_in_words()).collect::<Vec<_>>().join("\n")
-    }
-
     /// The program's line at which the first of the blocked threads entered the driver.
     pub fn line(&self) -> Option<SourceLine> {
         let threads = self.verdict().map_or(&[][..], |verdict| &verdict.threads);

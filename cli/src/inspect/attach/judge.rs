@@ -4,6 +4,7 @@
 
 use super::seen::{Candidate, DriverCall, ThreadOutside};
 use lazyguard_core::api::{Class, Code, EntryPoint};
+use lazyguard_core::diagnose::needs_idle;
 
 pub(super) fn call(function: Option<&str>, lasts: bool) -> DriverCall {
     let class = function.and_then(class_of);
@@ -33,9 +34,7 @@ fn waits_for(class: Class) -> Option<&'static str> {
         Class::Launch | Class::GraphLaunch | Class::GraphUpload => {
             "a launch returns at once, unless it loads code on first use, finds the launch queue full or needs more local memory"
         }
-        Class::Free => "the driver releases memory only while the context is idle",
-        Class::ModuleUnload | Class::LibraryUnload => "the driver unloads code only while the context is idle",
-        Class::ContextDestroy => "the driver ends a context only while the device is idle",
+        Class::Free | Class::ModuleUnload | Class::LibraryUnload | Class::ContextDestroy => needs_idle(class),
         Class::ContextWait => "it waits until the context is idle",
         Class::Copy | Class::Set => "it does its work on the default stream, and returns when that is done",
         Class::CopyAsync => "it returns at once, unless the memory is pageable or the launch queue is full",

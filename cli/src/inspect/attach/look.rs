@@ -6,7 +6,7 @@
 use super::seen::ThreadOutside;
 use super::target::{is_of_the_driver, Target};
 use super::tracer::{self, Copied, NotCopied};
-use crate::folder::refused;
+use crate::folder::{refused, Stat};
 use crate::stacks;
 use lazyguard_core::report::{FrameSeen, StackSeen};
 use lazyguard_core::stack::{walk_from, Machine, Memory, Registers, Walked};
@@ -116,17 +116,13 @@ impl<'a> Looker<'a> {
         Self { target, refused: Cell::new(None) }
     }
 
-    pub fn look_at_all(&self) -> Vec<Look> {
-        self.target.threads().into_iter().filter_map(|thread| self.look_at(thread)).collect()
-    }
-
     pub fn refused(&self) -> Vec<String> {
         self.refused.get().map(|error| refused::why_not_stopped(self.target.process, error)).into_iter().collect()
     }
 
     pub fn look_at(&self, thread: u32) -> Option<Look> {
         let name = self.target.of_thread(thread, "comm")?.trim_end_matches('\n').to_owned();
-        let letter = self.target.of_thread(thread, "stat").as_deref().and_then(state_letter);
+        let letter = self.target.of_thread(thread, "stat").and_then(|stat| Some(Stat::read(&stat)?.state));
         if matches!(letter, Some('Z' | 'X')) {
             return None;
         }
@@ -190,11 +186,6 @@ fn room(regions: &[(u64, u64)], begin: u64) -> usize {
     let region = behind.checked_sub(1).and_then(|number| regions.get(number)).filter(|(_, end)| begin < *end);
     // A stack that was mapped since then is read as far as there is something.
     region.map_or(MOST_BYTES, |(_, end)| (end - begin).min(MOST_BYTES)) as usize
-}
-
-/// The state in the text of `/proc/PID/task/TID/stat`, behind a name that may hold anything.
-fn state_letter(stat: &str) -> Option<char> {
-    stat.rsplit_once(')')?.1.trim_start().chars().next()
 }
 
 struct WithStack<'a, M> {

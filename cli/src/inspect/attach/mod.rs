@@ -84,7 +84,8 @@ fn first_look(process: u32) -> Result<(Target, Vec<Look>, Vec<String>), String> 
     loop {
         let target = Target::open(process)?;
         let looker = Looker::new(&target);
-        let (first, refused) = (looker.look_at_all(), looker.refused());
+        let first: Vec<_> = target.threads().into_iter().filter_map(|thread| looker.look_at(thread)).collect();
+        let refused = looker.refused();
         opened += 1;
         // A library that was opened since then has the frames at which a stack ends.
         if opened > MOST_OPENED || first.iter().all(|look| look.seen.is_whole) || !target.has_other_modules_now() {

@@ -5,9 +5,8 @@
 use super::finding::Findings;
 use super::loader::Answer;
 use super::machine::Machine;
+use crate::machine::library::LIBRARY;
 use crate::machine::Elf;
-
-const OWN: &str = "liblazyguard.so";
 
 pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
     let by_environment = names(&machine.told("LD_PRELOAD").unwrap_or_default());
@@ -50,7 +49,7 @@ pub(super) fn look(machine: &Machine, files: &Answer, found: &mut Findings) {
 }
 
 fn is_own(name: &str) -> bool {
-    name.rsplit('/').next() == Some(OWN)
+    name.rsplit('/').next() == Some(LIBRARY)
 }
 
 fn own(name: &str, position: usize, found: &mut Findings) {
