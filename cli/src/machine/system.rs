@@ -30,10 +30,6 @@ pub(crate) fn blocked(signals: impl Iterator<Item = c_int>) -> SigSet {
     signals
 }
 
-pub(crate) fn real_time_signals() -> impl Iterator<Item = c_int> {
-    libc::SIGRTMIN()..=libc::SIGRTMAX()
-}
-
 /// Has the command's process begin with the signals blocked that this one was started with.
 pub(crate) fn begins_with(command: &mut Command, signals: Signals) {
     // SAFETY: the closure runs in the child of a fork, and makes one call that is async-signal-safe.

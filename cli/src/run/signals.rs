@@ -53,7 +53,8 @@ impl Caught {
     pub fn now() -> Self {
         // SIGXFSZ must not end this command: only a file cannot be written.
         let named = PASSED_ON.into_iter().chain([Signal::XFSZ]).map(Signal::as_raw);
-        let wanted = named.chain(system::real_time_signals()).filter(|&signal| !inherited::signals().ignores(signal));
+        let wanted =
+            named.chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|&signal| !inherited::signals().ignores(signal));
         // While SIGCHLD is ignored, the kernel reaps children, and their exit status is lost.
         system::do_not_ignore(Signal::CHILD);
         Self { wanted: system::blocked(wanted.chain([Signal::CHILD.as_raw()])), early: Vec::new() }
