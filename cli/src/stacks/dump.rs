@@ -2,18 +2,13 @@
 //!
 //! Why no library: `minidump` adds 32 crates, and refuses a whole list whose count is damaged. The tests read the written dumps with it.
 
-use lazyguard_core::stack::{DumpContext, Machine};
+use lazyguard_core::stack::stream::{MODULES, SYSTEM, THREADS};
+use lazyguard_core::stack::{DumpContext, Machine, BUILD_ID};
 
 const MOST_THREADS: u32 = 1 << 12;
 const MOST_MODULES: u32 = 1 << 16;
 const MOST_STREAMS: u32 = 256;
 const MOST_NAME: usize = 1 << 13;
-
-const THREADS: u32 = 3;
-const MODULES: u32 = 4;
-const SYSTEM: u32 = 7;
-
-const BUILD_ID: u32 = 0x4270_454c;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dump<'a> {

@@ -16,7 +16,7 @@ const DIRECTORY_BYTES: u32 = 12;
 const STREAMS: usize = 7;
 const CHUNK: usize = 1 << 16;
 
-mod stream {
+pub mod stream {
     pub const THREADS: u32 = 3;
     pub const MODULES: u32 = 4;
     pub const MEMORY: u32 = 5;
@@ -28,7 +28,7 @@ mod stream {
 
 const PLATFORM_LINUX: u32 = 0x8201;
 /// `BpEL`, before a build id.
-const BUILD_ID: u32 = 0x4270_454c;
+pub const BUILD_ID: u32 = 0x4270_454c;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpThread {

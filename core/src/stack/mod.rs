@@ -13,7 +13,7 @@ mod maps;
 mod unwind;
 mod walk;
 
-pub use dump::{DumpContext, DumpFile, DumpModule, DumpThread, STACKS};
+pub use dump::{stream, DumpContext, DumpFile, DumpModule, DumpThread, BUILD_ID, STACKS};
 pub use elf::{has_fixed_addresses, section_bytes, unexported_function, Image, HEAD_BYTES};
 pub use machine::Machine;
 pub use maps::{first_of_own_maps, mappings, modules, own_maps, undeleted, Mapping, Module};
