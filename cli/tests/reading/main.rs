@@ -19,6 +19,7 @@ mod process;
 mod real_runs;
 mod reference;
 mod report;
+mod reproducers;
 mod timing;
 
 use std::path::{Path, PathBuf};

@@ -2,7 +2,7 @@
 
 use super::objects::Objects;
 use crate::folder::source::Opened;
-use lazyguard_core::api::{Class, Code, GraphContents, GraphPart, NodeKind};
+use lazyguard_core::api::{Class, Code, Condition, GraphContents, GraphPart, NodeKind, ValueWait};
 use lazyguard_core::diagnose::{BusyStream, Snapshot, Verdict};
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Launch, Payload, Record};
@@ -22,13 +22,14 @@ pub(super) struct Calls<'a> {
 type Statement = Result<String, String>;
 
 impl<'a> Calls<'a> {
-    pub fn new(opened: &'a Opened, snapshot: &'a Snapshot, verdicts: &'a [Verdict], entries: &[Entry]) -> Self {
+    pub fn new(opened: &'a Opened, snapshot: &'a Snapshot, verdicts: &'a [Verdict], entries: &[(Entry, u64)]) -> Self {
         let mut objects = Objects::new(opened.recording.strings());
         let mut launched = BTreeSet::new();
-        for record in entries.iter().map(|entry| &entry.record) {
+        for record in entries.iter().map(|(entry, _)| &entry.record) {
             let is_cold = matches!(record.kind, Kind::ColdFunction | Kind::ColdModule);
             if is_cold && record.entry_point.class() != Class::ModuleLoad {
-                *objects.libraries.entry(owner(record)).or_insert(true) &= record.kind == Kind::ColdFunction;
+                *objects.libraries.entry(record.owner().unwrap_or(0)).or_insert(true) &=
+                    record.kind == Kind::ColdFunction;
                 if !launched.contains(&record.function) {
                     objects.cold.insert(record.function);
                 }
@@ -55,15 +56,15 @@ impl<'a> Calls<'a> {
         Ok(match (class, record.payload()) {
             (Class::Launch, Payload::Launch(launch)) => self.launch(record, launch, &stream),
             (Class::HostFunction, _) => {
-                let function = self.host_function(record.entered);
-                format!("cuLaunchHostFunc({stream}, {function}, nullptr)")
+                let (function, base) = (self.host_function(record.entered), record.entry_point.info().base());
+                let flags = if base == "cuStreamAddCallback" { ", 0" } else { "" };
+                format!("{base}({stream}, {function}, nullptr{flags})")
             }
             (Class::GraphLaunch, Payload::Graph(handle)) => {
-                let graph = self.graph(record, handle)?;
-                format!("cuGraphLaunch({graph}, {stream})")
+                format!("cuGraphLaunch({}, {stream})", self.graph(record, handle)?)
             }
             (_, Payload::Wait(wait)) => {
-                let (bits, word) = (if wait.wide { 64 } else { 32 }, self.objects.word(wait.address));
+                let (bits, word) = (if wait.wide { 64 } else { 32 }, self.waited(record, wait));
                 format!("cuStreamWaitValue{bits}({stream}, {word}, {:#x}u, {})", wait.value, wait.flags)
             }
             (_, Payload::Write(write)) => {
@@ -74,8 +75,7 @@ impl<'a> Calls<'a> {
                 self.about_event(record, event, &stream)
             }
             (Class::EventQuery, Payload::Queries { event, .. } | Payload::Event(event)) => {
-                let event = self.objects.event(event);
-                polls(&format!("cuEventQuery({event})"))
+                polls(&format!("cuEventQuery({})", self.objects.event(event, record.context.into())))
             }
             (Class::StreamQuery, _) => polls(&format!("cuStreamQuery({stream})")),
             (Class::StreamSynchronize, _) => format!("cuStreamSynchronize({stream})"),
@@ -105,7 +105,7 @@ impl<'a> Calls<'a> {
     fn loads(&mut self, record: &Record) -> String {
         if record.kind == Kind::ColdModule {
             let made = self.objects.other("module", "CUmodule {};");
-            return format!("cuLibraryGetModule(&{made}, {})", Objects::library(owner(record)));
+            return format!("cuLibraryGetModule(&{made}, {})", Objects::library(record.owner().unwrap_or(0)));
         }
         let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), false);
         let made = self.objects.other("function", "CUfunction {};");
@@ -117,11 +117,22 @@ impl<'a> Calls<'a> {
         let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), grows);
         let flag = if self.culprits.contains(&record.entered) { "never" } else { "already" };
         let at_once = if record.at_once() { ", true" } else { "" };
-        format!("launch({kernel}, {}, {}, {stream}, {flag}{at_once})", launch.blocks(), launch.threads())
+        let blocks = launch.blocks().min(i32::MAX as u64);
+        format!("launch({kernel}, {blocks}, {}, {stream}, {flag}{at_once})", launch.threads())
+    }
+
+    /// The word of a wait. The value that it begins with does not end a wait that lasts.
+    fn waited(&mut self, record: &Record, wait: ValueWait) -> String {
+        let word = self.objects.word(wait.address);
+        if self.culprits.contains(&record.entered) && wait.satisfied_by(0) {
+            let begins = if wait.condition() == Condition::Nor { -1 } else { wait.value.wrapping_sub(1) as i64 };
+            self.objects.once(&format!("set({word}, {begins}, {});", if wait.wide { 8 } else { 4 }));
+        }
+        word
     }
 
     fn about_event(&mut self, record: &Record, event: u64, stream: &str) -> String {
-        let event = self.objects.event(event);
+        let event = self.objects.event(event, record.context.into());
         let context = self.objects.context(record.context.into());
         match (record.entry_point.class(), record.entry_point.info().base().starts_with("cuCtx")) {
             (Class::StreamWaitEvent, true) => format!("cuCtxWaitEvent({context}, {event})"),
@@ -141,20 +152,24 @@ impl<'a> Calls<'a> {
         let host = if is_asynchronous && record.returned != 0 { "pinned" } else { "pageable" };
         let on = if is_asynchronous { format!(", {stream}") } else { String::new() };
         Ok(match base.trim_end_matches("Async") {
+            // A call that does not return has memory of the host.
+            "cuMemcpy" if record.returned == 0 => {
+                format!("{base}((CUdeviceptr) {}, {}, {bytes}{on})", self.host(host, bytes), self.at("from", bytes))
+            }
             "cuMemcpy" | "cuMemcpyDtoD" => {
-                format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.device(bytes))
+                format!("{base}({}, {}, {bytes}{on})", self.at("to", bytes), self.at("from", bytes))
             }
             "cuMemcpyPeer" => {
-                let (to, from) = (self.device(bytes), self.device(bytes));
-                let context = self.objects.context(record.context.into());
+                let (to, from, context) =
+                    (self.at("to", bytes), self.at("from", bytes), self.objects.context(record.context.into()));
                 // The other context is not recorded.
                 format!("{base}({to}, context[0], {from}, {context}, {bytes}{on})")
             }
-            "cuMemcpyHtoD" => format!("{base}({}, {}, {bytes}{on})", self.device(bytes), self.host(host, bytes)),
-            "cuMemcpyDtoH" => format!("{base}({}, {}, {bytes}{on})", self.host(host, bytes), self.device(bytes)),
+            "cuMemcpyHtoD" => format!("{base}({}, {}, {bytes}{on})", self.at("to", bytes), self.host(host, bytes)),
+            "cuMemcpyDtoH" => format!("{base}({}, {}, {bytes}{on})", self.host(host, bytes), self.at("from", bytes)),
             name if name.starts_with("cuMemsetD") && !name.contains("2D") => {
                 let each = name.trim_start_matches("cuMemsetD").parse().map_or(1, |bits: u64| bits / 8);
-                format!("{base}({}, 0, {}{on})", self.device(bytes), bytes / each)
+                format!("{base}({}, 0, {}{on})", self.at("to", bytes), bytes / each)
             }
             "cuMemAlloc" => self.makes("CUdeviceptr", base, &format!("{bytes}")),
             "cuMemAllocHost" => self.makes("void*", base, &format!("{bytes}")),
@@ -162,11 +177,11 @@ impl<'a> Calls<'a> {
             "cuEventCreate" => self.makes("CUevent", base, "CU_EVENT_DISABLE_TIMING"),
             "cuStreamCreate" => self.makes("CUstream", base, "CU_STREAM_NON_BLOCKING"),
             "cuStreamCreateWithPriority" => self.makes("CUstream", base, "CU_STREAM_NON_BLOCKING, 0"),
-            "cuMemFree" => format!("cuMemFree({})", self.device(bytes)),
+            "cuMemFree" => format!("cuMemFree({})", self.at("freed", bytes)),
             "cuMemFreeHost" => format!("cuMemFreeHost({})", self.host("pinned", bytes)),
             "cuMemHostUnregister" => {
-                let registered = self.host("pageable", 4096);
-                self.objects.other("", &format!("CK(cuMemHostRegister({registered}, 4096, 0));"));
+                let registered = self.host("registered", 4096);
+                self.objects.once(&format!("CK(cuMemHostRegister({registered}, 4096, 0));"));
                 format!("cuMemHostUnregister({registered})")
             }
             "cuModuleUnload" => {
@@ -179,6 +194,7 @@ impl<'a> Calls<'a> {
             }
             "cuCtxSetLimit" => "cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 32768)".to_owned(),
             "cuCtxSetFlags" => "cuCtxSetFlags(CU_CTX_SYNC_MEMOPS)".to_owned(),
+            "cuDevicePrimaryCtxRelease" | "cuDevicePrimaryCtxReset" => format!("{base}(device)"),
             "cuCtxDestroy" => format!("cuCtxDestroy({})", self.objects.context(u32::MAX)),
             _ => return Err(format!("there is no statement for {}", record.entry_point.symbol())),
         })
@@ -189,16 +205,19 @@ impl<'a> Calls<'a> {
         format!("{call}(&{made}, {arguments})")
     }
 
-    fn device(&mut self, bytes: u64) -> String {
-        self.objects.other("device", &format!("const CUdeviceptr {{}} = memory({bytes});"))
+    /// Device memory by its use. Calls of one use and size have the same.
+    fn at(&mut self, used: &str, bytes: u64) -> String {
+        self.objects.once(&format!("const CUdeviceptr {used}_{bytes} = memory({bytes});"));
+        format!("{used}_{bytes}")
     }
 
     fn host(&mut self, kind: &str, bytes: u64) -> String {
-        let make = match kind {
-            "pinned" => format!("void* {{}};\nCK(cuMemHostAlloc(&{{}}, {bytes}, 0));"),
-            _ => format!("void* const {{}} = aligned_alloc(4096, {});", bytes.next_multiple_of(4096)),
-        };
-        self.objects.other(kind, &make)
+        let name = format!("{kind}_{bytes}");
+        self.objects.once(&match kind {
+            "pinned" => format!("void* {name};\nCK(cuMemHostAlloc(&{name}, {bytes}, 0));"),
+            _ => format!("void* const {name} = aligned_alloc(4096, {});", bytes.next_multiple_of(4096)),
+        });
+        name
     }
 
     fn host_function(&self, submitted: Nanos) -> &'static str {
@@ -216,8 +235,8 @@ impl<'a> Calls<'a> {
     /// The graph of a launch, with its nodes one after the other.
     fn graph(&mut self, record: &Record, handle: u64) -> Statement {
         let contents = self.opened.recording.strings().graphs.newest(handle, record.entered);
-        let contents = contents.filter(|contents| contents.unseen == 0);
-        let contents: &GraphContents = contents.ok_or("the content of a graph is not known")?;
+        let known = contents.filter(|contents| contents.unseen == 0);
+        let contents: &GraphContents = known.ok_or("the content of a graph is not known")?;
         let mut nodes = String::new();
         for part in &contents.parts {
             nodes.push_str(&self.node(record, part)?.repeat(part.count.min(4) as usize));
@@ -229,12 +248,11 @@ impl<'a> Calls<'a> {
         let other_culprit = self.has(Code::LG207) || self.has(Code::LG203);
         let spins = self.culprits.contains(&record.entered) && !other_culprit;
         let operation = |calls: &mut Self, kind: &str| {
-            let word = calls.objects.word(part.what);
             let bits = if part.wide { 64 } else { 32 };
-            format!(
-                ".memory_operation(CU_STREAM_MEM_OP_{kind}_VALUE_{bits}, {word}, {:#x}u, {})",
-                part.value, part.condition
-            )
+            let GraphPart { what: address, value, condition, wide, .. } = *part;
+            let wait = ValueWait { at: record.entered, address, value, flags: condition.into(), wide };
+            let word = if kind == "WAIT" { calls.waited(record, wait) } else { calls.objects.word(address) };
+            format!(".memory_operation(CU_STREAM_MEM_OP_{kind}_VALUE_{bits}, {word}, {value:#x}u, {condition})")
         };
         Ok(match part.kind {
             NodeKind::Kernel => {
@@ -244,18 +262,17 @@ impl<'a> Calls<'a> {
             NodeKind::HostFunction => format!(".calls({})", self.host_function(record.entered)),
             NodeKind::ValueWait => operation(self, "WAIT"),
             NodeKind::ValueWrite => operation(self, "WRITE"),
-            NodeKind::EventWait => format!(".add(cuGraphAddEventWaitNode, {})", self.objects.event(part.what)),
-            NodeKind::EventRecord => format!(".add(cuGraphAddEventRecordNode, {})", self.objects.event(part.what)),
+            NodeKind::EventWait => {
+                format!(".add(cuGraphAddEventWaitNode, {})", self.objects.event(part.what, record.context.into()))
+            }
+            NodeKind::EventRecord => {
+                format!(".add(cuGraphAddEventRecordNode, {})", self.objects.event(part.what, record.context.into()))
+            }
             NodeKind::ChildGraph | NodeKind::MemoryOperations => String::new(),
             NodeKind::Empty | NodeKind::Copy | NodeKind::Fill => ".add(cuGraphAddEmptyNode)".to_owned(),
             _ => return Err("there is no statement for one of its graph's nodes".to_owned()),
         })
     }
-}
-
-/// The handle of the module or library of what a call loads.
-fn owner(record: &Record) -> u64 {
-    record.owner().unwrap_or(0)
 }
 
 fn polls(query: &str) -> String {

@@ -1,3 +1,5 @@
+// The calls that the hang is made of come in the program's order. A kernel spins or ends at once, a host function waits or returns, a graph's
+// nodes and a batch's operations come one by one, and one call repeated may stand for others of its kind. All contexts are of one device.
 #include <cuda.h>
 
 #include <atomic>
@@ -15,6 +17,8 @@ using Names = std::vector<std::string>;
 inline void nap(int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
 inline void waits_for_ever(void*) { std::promise<void>().get_future().wait(); }
 inline void returns(void*) {}
+inline void waits_for_ever(CUstream, CUresult, void*) { waits_for_ever(nullptr); }
+inline void returns(CUstream, CUresult, void*) {}
 
 // Each kernel has a name of the program's, and spins until the word at its parameter is not zero.
 inline std::string code(const Names& kernels, unsigned local_bytes) {
@@ -38,6 +42,7 @@ inline CUfunction function(CUmodule of, const char* name) {
   CK(cuModuleGetFunction(&made, of, name));
   return made;
 }
+inline void set(CUdeviceptr word, long long value, size_t bytes) { CK(cuMemcpyHtoD(word, &value, bytes)); }
 inline CUresult launch(CUfunction kernel, unsigned blocks, unsigned threads, CUstream stream, CUdeviceptr flag, bool at_once = false) {
   void* parameters[] = {&flag};
   if (at_once) return cuLaunchCooperativeKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream, parameters);
@@ -49,13 +54,6 @@ inline CUdeviceptr memory(size_t bytes) {
   CK(cuMemsetD8(made, 0, bytes));
   CK(cuCtxSynchronize());
   return made;
-}
-inline CUresult make_context(CUcontext* made, CUdevice device) {
-#if CUDA_VERSION >= 13000
-  return cuCtxCreate(made, nullptr, 0, device);
-#else
-  return cuCtxCreate(made, 0, device);
-#endif
 }
 
 // The calls come in the order of their numbers. A call that does not return lets the next one come.

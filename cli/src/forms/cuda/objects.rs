@@ -6,13 +6,15 @@ use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+#[derive(Default)]
 pub(super) struct Objects<'a> {
-    texts: &'a StringTable,
+    texts: Option<&'a StringTable>,
     /// The first context, which the program begins in.
-    contexts: Vec<u32>,
+    pub contexts: Vec<u32>,
     /// Each stream's context and the flags of its making, by its number.
     streams: BTreeMap<u32, (u32, &'static str)>,
-    events: Vec<u64>,
+    /// Each event's handle, and the context of its first call.
+    events: Vec<(u64, u32)>,
     /// Addresses of words, in lots of eight bytes.
     words: Vec<u64>,
     kernels: Vec<Kernel>,
@@ -39,28 +41,18 @@ const LOCAL_BYTES: &str = "32768";
 
 impl<'a> Objects<'a> {
     pub fn new(texts: &'a StringTable) -> Self {
-        Self {
-            texts,
-            contexts: Vec::new(),
-            streams: BTreeMap::new(),
-            events: Vec::new(),
-            words: Vec::new(),
-            kernels: Vec::new(),
-            libraries: BTreeMap::new(),
-            cold: BTreeSet::new(),
-            others: String::new(),
-            others_count: 0,
-            has_graph: false,
-        }
+        Self { texts: Some(texts), ..Self::default() }
     }
 
+    /// A context by its number; 0 is none, and then any will do.
     pub fn context(&mut self, number: u32) -> String {
-        format!("context[{}]", place(&mut self.contexts, number))
+        format!("context[{}]", if number == 0 { 0 } else { place(&mut self.contexts, number) })
     }
 
     /// The program's stream of a number, as a call knew it that was made then.
     pub fn stream(&mut self, number: u32, at: Nanos) -> String {
-        let Some(stream) = self.texts.streams.newest(number, at) else { return "nullptr".to_owned() };
+        let newest = self.texts.and_then(|texts| texts.streams.newest(number, at));
+        let Some(stream) = newest else { return "nullptr".to_owned() };
         let flags = match stream.kind {
             StreamKind::Legacy => return "CU_STREAM_LEGACY".to_owned(),
             StreamKind::PerThread => return "CU_STREAM_PER_THREAD".to_owned(),
@@ -72,8 +64,12 @@ impl<'a> Objects<'a> {
         format!("stream[{number}]")
     }
 
-    pub fn event(&mut self, handle: u64) -> String {
-        format!("event[{}]", place(&mut self.events, handle))
+    pub fn event(&mut self, handle: u64, context: u32) -> String {
+        let at = self.events.iter().position(|(known, _)| *known == handle).unwrap_or_else(|| {
+            self.events.push((handle, context));
+            self.events.len() - 1
+        });
+        format!("event[{at}]")
     }
 
     pub fn word(&mut self, address: u64) -> String {
@@ -84,7 +80,7 @@ impl<'a> Objects<'a> {
     pub fn kernel(&mut self, number: u32, context: u32, at: Nanos, local: bool) -> String {
         place(&mut self.contexts, context);
         let at = self.kernels.iter_mut().position(|kernel| kernel.number == number).unwrap_or_else(|| {
-            let function = self.texts.function(number, at);
+            let function = self.texts.and_then(|texts| texts.function(number, at));
             let name = function.and_then(|function: FunctionSeen<'_>| function.name).unwrap_or("kernel");
             let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '$', "_");
             let owner = function.map_or(0, |function| function.owner);
@@ -103,6 +99,13 @@ impl<'a> Objects<'a> {
         name
     }
 
+    /// Writes lines that several statements need.
+    pub fn once(&mut self, lines: &str) {
+        if !self.others.contains(lines) {
+            let _ = writeln!(self.others, "{lines}");
+        }
+    }
+
     pub fn graph(&mut self, make: &str) -> String {
         self.has_graph = true;
         self.other("graph", make)
@@ -119,21 +122,21 @@ impl<'a> Objects<'a> {
         for at in 1..self.contexts.len() {
             let _ = writeln!(text, "CK(make_context(&context[{at}], device));");
         }
-        text += "CK(cuCtxSetCurrent(context[0]));\n[[maybe_unused]] const CUdeviceptr never = memory(8), already = memory(8);\nCK(cuMemsetD32(already, 1, 1));\n";
+        let memory = if self.contexts.len() > 1 { "memory_of_all" } else { "memory" };
+        text += &format!("CK(cuCtxSetCurrent(context[0]));\n[[maybe_unused]] const CUdeviceptr never = {memory}(8), already = {memory}(8);\nCK(cuMemsetD32(already, 1, 1));\n");
         if !self.words.is_empty() {
-            let _ = writeln!(text, "const CUdeviceptr words = memory({});", 8 * self.words.len());
+            let _ = writeln!(text, "const CUdeviceptr words = {memory}({});", 8 * self.words.len());
         }
-        self.streams(&mut text);
-        if !self.events.is_empty() {
-            let _ = writeln!(text, "CUevent event[{}];", self.events.len());
-            text += "for (CUevent& one : event) CK(cuEventCreate(&one, CU_EVENT_DISABLE_TIMING));\n";
-        }
+        let streams = self.streams.iter().map(|(number, key)| (*number, *key));
+        self.make_all(&mut text, "CUstream stream", "cuStreamCreate(&stream[n]", streams.collect());
+        let events = (0..).zip(&self.events).map(|(at, (_, context))| (at, (*context, "CU_EVENT_DISABLE_TIMING")));
+        self.make_all(&mut text, "CUevent event", "cuEventCreate(&event[n]", events.collect());
         self.kernels(&mut text);
-        self.enter(self.contexts.first().copied().unwrap_or(0), &mut text);
+        self.enter(0, &mut text);
         text + &self.others + "CK(cuCtxSynchronize());\n"
     }
 
-    /// Writes the statement that makes this context current, where the program has several.
+    /// Writes the statement that makes this context current, or the first, where the program has several.
     fn enter(&self, context: u32, text: &mut String) {
         if self.contexts.len() > 1 {
             let at = self.contexts.iter().position(|known| *known == context).unwrap_or(0);
@@ -141,15 +144,16 @@ impl<'a> Objects<'a> {
         }
     }
 
-    fn streams(&self, text: &mut String) {
-        let Some(last) = self.streams.keys().last() else { return };
-        let _ = writeln!(text, "CUstream stream[{}];", last + 1);
-        let all: Vec<_> = self.streams.iter().collect();
+    /// Writes what makes all of a kind, each with its number, context and flags.
+    fn make_all(&self, text: &mut String, array: &str, make: &str, mut all: Vec<(u32, (u32, &str))>) {
+        let Some((last, _)) = all.last() else { return };
+        let _ = writeln!(text, "{array}[{}];", last + 1);
+        all.sort_by_key(|(_, key)| *key);
         for group in all.chunk_by(|a, b| a.1 == b.1) {
             let (context, flags) = group[0].1;
-            self.enter(*context, text);
+            self.enter(context, text);
             let numbers = group.iter().map(|(number, _)| number.to_string()).collect::<Vec<_>>().join(", ");
-            let _ = writeln!(text, "for (const int n : {{{numbers}}}) CK(cuStreamCreate(&stream[n], {flags}));");
+            let _ = writeln!(text, "for (const int n : {{{numbers}}}) CK({make}, {flags}));");
         }
     }
 
