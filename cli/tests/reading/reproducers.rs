@@ -152,6 +152,20 @@ fn names_and_sizes_that_a_compiler_would_stumble_over_are_others() {
     assert!(text.is_ascii() && text.contains("\"_evil_\""), "{text}");
 }
 
+#[test]
+fn the_kernel_behind_a_copy_that_seems_not_to_end_spins() {
+    let job = Job::new();
+    let (main, stream) = (job.thread(4242, "main"), job.stream(0x51));
+    job.make(main, &submit("cuMemcpyHtoDAsync_v2", stream, 1_000_000), 5_000, 0);
+    job.make(main, &launch(stream, job.function("first"), 2_000_000), 5_000, 0);
+    job.make(main, &launch(stream, job.function("second"), 3_000_000), 5_000, 0);
+    job.hold(main, &Record { stream, ..facts("cuStreamSynchronize", 4_000_000) });
+    let text = made(&job, "behind-a-copy");
+    for (kernel, flag) in [("kernel_0, 80, 128, stream[1]", "never"), ("kernel_1, 80, 128, stream[1]", "already")] {
+        assert!(text.contains(&format!("launch({kernel}, {flag})")), "{text}");
+    }
+}
+
 /// Without the work that does not end, the program would end.
 #[test]
 fn a_hang_whose_work_the_recording_lacks_is_refused() {
@@ -172,4 +186,18 @@ fn a_hang_whose_work_the_recording_lacks_is_refused() {
     }
     job.hold(main, &Record { stream, ..facts("cuStreamSynchronize", 900_000_000) });
     refused(&job, "overwritten", "LG299");
+}
+
+/// The line about the file would come into it.
+#[test]
+fn the_device_of_standard_output_is_standard_output() {
+    let folder = Folder::new("standard-output");
+    let (job, main, stream) = spinning();
+    job.hold(main, &Record { stream, ..facts("cuStreamSynchronize", 2_000_000) });
+    job.save(&folder.0, SEEN);
+    let file = std::fs::File::create(folder.of("out")).unwrap();
+    let arguments = ["export", folder.path(), "--to", "cuda", "-o", "/dev/stdout"];
+    assert!(lazyguard(&arguments).stdout(file).status().unwrap().success());
+    let text = std::fs::read_to_string(folder.of("out")).unwrap();
+    assert!(text.starts_with("// LG299: ") && text.ends_with("}\n"), "{text}");
 }

@@ -14,7 +14,9 @@ pub(super) struct Calls<'a> {
     verdicts: &'a [Verdict],
     pub objects: Objects<'a>,
     /// When the operations were submitted that do not end.
-    culprits: BTreeSet<Nanos>,
+    pub culprits: BTreeSet<Nanos>,
+    /// Streams at a copy that seems not to end. A copy ends, so the kernel behind it does not.
+    pub stand: BTreeSet<u32>,
     /// When the host functions were submitted that do not return.
     host_functions: BTreeSet<Nanos>,
 }
@@ -39,7 +41,7 @@ impl<'a> Calls<'a> {
         let culprits = verdicts.iter().flat_map(|verdict| &verdict.culprits);
         let culprits = culprits.map(|culprit| culprit.operation.at).collect();
         let host_functions = snapshot.host_functions.iter().map(|function| function.at).collect();
-        Self { opened, verdicts, objects, culprits, host_functions }
+        Self { opened, verdicts, objects, culprits, stand: BTreeSet::new(), host_functions }
     }
 
     /// An expression whose value is the driver's result; else why there is none.
@@ -115,7 +117,8 @@ impl<'a> Calls<'a> {
     fn launch(&mut self, record: &Record, launch: Launch, stream: &str) -> String {
         let grows = record.kind == Kind::Call && record.returned == 0 && self.has(Code::LG204);
         let kernel = self.objects.kernel(record.function, record.context.into(), record.meant_at(), grows);
-        let flag = if self.culprits.contains(&record.entered) { "never" } else { "already" };
+        let spins = self.stand.remove(&record.stream) || self.culprits.contains(&record.entered);
+        let flag = if spins { "never" } else { "already" };
         let at_once = if record.at_once() { ", true" } else { "" };
         let blocks = launch.blocks().min(i32::MAX as u64);
         format!("launch({kernel}, {blocks}, {}, {stream}, {flag}{at_once})", launch.threads())
@@ -146,6 +149,7 @@ impl<'a> Calls<'a> {
     /// A call that is about no stream's order: it takes memory, copies it, fills it, or waits for a whole context.
     fn of_memory(&mut self, record: &Record, payload: Payload, stream: &str) -> Statement {
         let bytes = if let Payload::Memory { bytes, .. } = payload { bytes.max(1) } else { 1 };
+        self.stand.extend(self.culprits.contains(&record.entered).then_some(record.stream));
         let base = record.entry_point.info().base();
         let is_asynchronous = base.ends_with("Async");
         // A call that returns at once though its stream is busy has pinned memory.
@@ -221,11 +225,7 @@ impl<'a> Calls<'a> {
     }
 
     fn host_function(&self, submitted: Nanos) -> &'static str {
-        if self.host_functions.contains(&submitted) {
-            "waits_for_ever"
-        } else {
-            "returns"
-        }
+        ["returns", "waits_for_ever"][usize::from(self.host_functions.contains(&submitted))]
     }
 
     fn has(&self, code: Code) -> bool {
@@ -235,8 +235,8 @@ impl<'a> Calls<'a> {
     /// The graph of a launch, with its nodes one after the other.
     fn graph(&mut self, record: &Record, handle: u64) -> Statement {
         let contents = self.opened.recording.strings().graphs.newest(handle, record.entered);
-        let known = contents.filter(|contents| contents.unseen == 0);
-        let contents: &GraphContents = known.ok_or("the content of a graph is not known")?;
+        let contents: &GraphContents =
+            contents.filter(|all| all.unseen == 0).ok_or("the content of a graph is not known")?;
         let mut nodes = String::new();
         for part in &contents.parts {
             nodes.push_str(&self.node(record, part)?.repeat(part.count.min(4) as usize));

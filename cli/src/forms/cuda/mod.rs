@@ -81,7 +81,8 @@ fn steps(calls: &mut Calls<'_>, entries: &[(Entry, u64)], until: Nanos) -> Resul
             _ => steps.push(Step { thread: entry.thread, context, statement, times: *times, returns }),
         }
     }
-    Ok(steps)
+    let ends = !calls.stand.is_empty() && calls.stand.len() == calls.culprits.len();
+    (!ends).then_some(steps).ok_or("a copy seems not to end, and no kernel is behind it".to_owned())
 }
 
 struct Step {

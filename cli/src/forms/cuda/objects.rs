@@ -160,8 +160,7 @@ impl<'a> Objects<'a> {
     fn kernels(&self, text: &mut String) {
         let of_kernels = self.kernels.iter().map(|kernel| (kernel.context, kernel.owner, kernel.local));
         let unused = self.libraries.keys().filter(|owner| self.kernels.iter().all(|kernel| kernel.owner != **owner));
-        let first = self.contexts.first().copied().unwrap_or(0);
-        let owners: BTreeSet<_> = of_kernels.chain(unused.map(|owner| (first, *owner, false))).collect();
+        let owners: BTreeSet<_> = of_kernels.chain(unused.map(|owner| (0, *owner, false))).collect();
         for key in owners {
             let (context, owner, local) = key;
             self.enter(context, text);
