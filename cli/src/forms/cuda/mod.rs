@@ -6,7 +6,7 @@
 //! | here | which calls of the recording belong to the hang, and the program around them |
 //! | `calls` | the statement for a call |
 //! | `objects` | the streams, events, kernels and memory that the statements use |
-//! | `head.cu`, `library.cu`, `graph.cu` | the program's functions |
+//! | `head.cu`, `library.cu`, `graph.cu`, `contexts.cu` | the program's functions |
 //!
 //! Must not: decide what hangs; the snapshot and its verdicts say that.
 
