@@ -3,7 +3,7 @@
 use super::dump::{process_meant, process_or_folder};
 use crate::folder::{duration, newest_in, process_folders, Run};
 use crate::inspect::dump::mark_ready;
-use crate::words::{print, write_line, Failure, Outcome};
+use crate::words::{print, say, write_line, Failure, Outcome};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,10 +19,15 @@ pub(crate) struct Arguments {
 
 pub(crate) fn ready(arguments: &Arguments) -> Outcome {
     print(|out| {
-        processes(&arguments.what)?.into_iter().try_for_each(|process| {
-            mark_ready(process, Duration::from_nanos(arguments.timeout))?;
-            Ok(write_line!(out, "process {process} is ready: what it loads from now on is LG110")?)
-        })
+        let mut failed = None;
+        for process in processes(&arguments.what)? {
+            // One that cannot answer must not keep the others from being told.
+            match mark_ready(process, Duration::from_nanos(arguments.timeout)) {
+                Ok(()) => write_line!(out, "process {process} is ready: what it loads from now on is LG110")?,
+                Err(failure) => failed.replace(failure).into_iter().for_each(say),
+            }
+        }
+        failed.map_or(Ok(()), Err)
     })
 }
 

@@ -265,16 +265,20 @@ fn whoever_cannot_answer_is_said_to_in_a_line() {
     for settings in [&[("LAZYGUARD_OUT", out.as_str())][..], &[("LAZYGUARD_RECORD", "off")][..]] {
         let (running, _) = hung(&work, settings);
         let process = running.process();
-        signal(process, libc::SIGSTOP);
-        while !fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") T ")) {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        stop(process);
         let begin = Instant::now();
         assert!(refused(process, &[]).contains("is stopped, by a signal or a debugger"));
         assert!(begin.elapsed() < 5 * SECOND, "it was waited for");
         signal(process, libc::SIGCONT);
         // What was asked of it while it was stopped is forgotten.
         expect_lg201(process, u64::from(process));
+    }
+}
+
+fn stop(process: u32) {
+    signal(process, libc::SIGSTOP);
+    while !fs::read_to_string(format!("/proc/{process}/stat")).is_ok_and(|stat| stat.contains(") T ")) {
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
@@ -372,6 +376,19 @@ fn all_processes_of_a_run_are_told_that_they_are_ready() {
         let (lines, _) = texts(&ready().ok()?);
         (lines.matches(" is ready: ").count() == 2).then_some(())
     });
+    // Whichever cannot answer, the other is told.
+    let of_run = lazyguard_e2e::only_run_in(&out);
+    let names = fs::read_dir(of_run).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let both: Vec<u32> = names.filter_map(|name| name.to_str()?.strip_prefix("rank0-")?.parse().ok()).collect();
+    assert_eq!(both.len(), 2);
+    for (stopped, other) in [(both[0], both[1]), (both[1], both[0])] {
+        stop(stopped);
+        let told = ready().unwrap();
+        signal(stopped, libc::SIGCONT);
+        let line = format!("process {other} is ready: what it loads from now on is LG110\n");
+        assert_eq!((told.status.code(), texts(&told).0), (Some(1), line));
+        assert!(texts(&told).1.starts_with(&format!("lazyguard: process {stopped}: is stopped")));
+    }
     fs::write(&request, "").unwrap_or_else(|error| panic!("{error}"));
     let outcome = running.finish_within(20 * SECOND);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "served\nserved\n"), "{outcome}");
