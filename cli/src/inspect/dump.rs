@@ -10,7 +10,7 @@ use crate::folder::{file_of, header_word, maps_of, recording_of, Status, RECORDI
 use crate::machine::{files, unix_now, Beside};
 use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
-use lazyguard_core::report::DumpReport;
+use lazyguard_core::report::{marks_ready, DumpReport};
 use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, REQUEST};
 use lazyguard_core::trace::layout::{self, header};
 use lazyguard_core::trace::ProcessState;
@@ -140,15 +140,20 @@ impl Asked {
         let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
         self.expect_alive()?;
         self.expect_requests_to_be_taken(begin, limit)?;
-        let number = self.way.raise(0, purpose).map_err(cannot)?;
+        let mut number = self.way.raise(0, purpose).map_err(cannot)?;
         loop {
             // The process writes the answer before the number of the answer.
             let answered = self.way.word(header::ANSWERED).is_some_and(|answered| answered >= number);
-            if let Some(answer) = self.read(number)? {
-                return Ok(answer);
-            }
-            if answered {
-                return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())));
+            match self.read(number)? {
+                // The process has read the number of another request, written over this one, which did not say that it is ready.
+                Some((read, _)) if purpose == Purpose::Ready && !marks_ready(read) => {
+                    number = self.way.raise(number, purpose).map_err(cannot)?;
+                }
+                Some((_, answer)) => return Ok(answer),
+                None if answered => {
+                    return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())))
+                }
+                None => {}
             }
             if self.way.word(header::STATE) == Some(ProcessState::SteppedAside.number()) {
                 return Err(self.failure("does not answer: the guard has stepped aside in it"));
@@ -165,14 +170,15 @@ impl Asked {
         }
     }
 
-    fn read(&self, number: u64) -> Result<Option<String>, Failure> {
+    /// An answer to this request or a later one, behind the number of that.
+    fn read(&self, number: u64) -> Result<Option<(u64, String)>, Failure> {
         let text = match files::read_text_in(&self.folder, DUMP) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Failure::at(self.folder.join(DUMP), error)),
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
-        Ok(answers.filter(|&answers| answers >= number).map(|_| text))
+        Ok(answers.filter(|&answers| answers >= number).map(|answers| (answers, text)))
     }
 
     fn has_answered(&self, number: u64) -> bool {
@@ -276,7 +282,7 @@ fn writable(file: &File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazyguard_core::report::{fails, is_last, marks_ready};
+    use lazyguard_core::report::{fails, is_last};
 
     #[test]
     fn the_number_of_a_request_has_its_purpose_and_is_the_least() {
@@ -292,5 +298,41 @@ mod tests {
                 assert_eq!([is_last(number), fails(number), marks_ready(number)], expect, "{purpose:?} {least}");
             }
         }
+    }
+
+    /// Two commands ask at once, and the process looks when the later one's number is there.
+    #[test]
+    fn a_process_is_ready_only_when_it_has_read_that() {
+        let folder = std::env::temp_dir().join(format!("lazyguard-two-ask-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = File::create(folder.join(REQUEST)).unwrap();
+        let process = std::process::id();
+        let started = Status::of(process).started().unwrap();
+        let asked =
+            |file: &File| Asked { process, started, folder: folder.clone(), way: Way::File(file.try_clone().unwrap()) };
+        let (one, guard) = (asked(&file), asked(&file));
+        let begin = guard.way.number().unwrap();
+        let answers = std::thread::spawn(move || {
+            let mut before = begin;
+            for overwrites in [true, false] {
+                while guard.way.number().unwrap() == before {
+                    std::thread::sleep(POLL);
+                }
+                before = guard.way.number().unwrap();
+                if overwrites {
+                    before = guard.way.raise(0, Purpose::Report).unwrap();
+                }
+                let new = guard.folder.join("new");
+                fs::write(&new, format!("{{\"request\": {before}}}")).unwrap();
+                fs::rename(&new, guard.folder.join(DUMP)).unwrap();
+            }
+            before
+        });
+        let answer: Value =
+            serde_json::from_str(&one.answer(Purpose::Ready, Duration::from_secs(20)).unwrap()).unwrap();
+        let request = answer["request"].as_u64().unwrap();
+        assert!(marks_ready(request), "{request}");
+        assert_eq!(answers.join().unwrap(), request);
+        fs::remove_dir_all(&folder).unwrap();
     }
 }
