@@ -119,7 +119,7 @@ macro_rules! with_driver_api {
                 => context::observed() { 279 cuLinkAddData 5050; 280 cuLinkAddData_v2 6050; }
             Link (state: Handle, input_type: i32, path: Ptr, num_options: u32, options: Ptr, option_values: Ptr)
                 => context::observed() { 281 cuLinkAddFile 5050; 282 cuLinkAddFile_v2 6050; }
-            Link (state: Handle, cubin_out: Ptr, size_out: Ptr) => context::observed() { 283 cuLinkComplete 5050; }
+            Link (state: Handle, cubin_out: Ptr, size_out: Ptr) => context::links() { 283 cuLinkComplete 5050; }
             Link (state: Handle) => context::observed() { 284 cuLinkDestroy 5050; }
 
             // Launches

@@ -252,7 +252,10 @@ impl Words<'_> {
             ),
             Code::LG110 => match &hazard.kernel {
                 Some(kernel) => format!("Launch {kernel} once before lazyguard_ready(); LAZYGUARD_PROFILE loads it ahead."),
-                None => format!("Call {call} before lazyguard_ready(); LAZYGUARD_PROFILE loads ahead what it loads."),
+                None if call.contains("Load") => {
+                    format!("Call {call} before lazyguard_ready(); LAZYGUARD_PROFILE loads ahead what it loads.")
+                }
+                None => format!("Call {call} before lazyguard_ready()."),
             },
             _ => String::new(),
         }

@@ -11,6 +11,7 @@ use crate::preload::idle;
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::runtime::clock;
 use crate::watch::driver_environment;
+use lazyguard_core::hazard::rules;
 use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::RawPayload;
@@ -121,7 +122,9 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl Real
         let context = call.guard.tracker.context_entry(call.about.context);
         if let Some(context) = context.filter(|_| limit == STACK_SIZE) {
             // A launch may have set more aside before: the larger amount stays.
-            context.sets_local_memory_aside(value as u64);
+            if rules::grows_local_memory(value as u64, context.sets_local_memory_aside(value as u64)) {
+                call.comes_late();
+            }
         }
     })
 }
@@ -159,6 +162,11 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
 
 pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {
     published(entry, real, |_| {})
+}
+
+/// Code is linked and compiled, which is no load: but a request waits for it.
+pub(super) fn links(entry: Entry, real: impl Real) -> i32 {
+    succeeds(entry, |call: &mut Call| call.about.context = call.current_context(), real, |call| call.comes_late())
 }
 
 /// A context becomes the thread's current one, or is it no more.

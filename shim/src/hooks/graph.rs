@@ -143,7 +143,9 @@ impl Call {
 
     fn has_set_aside(&self, needs: Needs) {
         if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs.bytes > 0) {
-            context.sets_local_memory_aside(needs.bytes);
+            if rules::grows_local_memory(needs.bytes, context.sets_local_memory_aside(needs.bytes)) {
+                self.comes_late();
+            }
         }
     }
 }

@@ -112,6 +112,22 @@ fn what_is_loaded_late_is_a_hazard() {
     assert_eq!(failed.code, Some(118), "{failed}");
 }
 
+/// A profile loads modules and libraries ahead: it is advised for no other call.
+#[test]
+fn what_a_profile_does_not_do_is_not_advised() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = lazyguard_e2e::corpus_program("prepares_when_ready");
+    let outcome = Run::new(&work, program).guarded().kept().finish();
+    let written = fs::read_to_string(outcome.out().path().join("hazards.json")).unwrap_or_default();
+    let hazards: Json = serde_json::from_str(&written).unwrap_or_default();
+    let fixes: Vec<_> =
+        hazards["hazards"].as_array().into_iter().flatten().map(|hazard| text(hazard, "/fix")).collect();
+    assert_eq!(fixes.len(), 3, "{outcome}\n{written}");
+    for fix in fixes {
+        assert!(fix.starts_with("Call cu") && fix.ends_with(" before lazyguard_ready()."), "{fix}");
+    }
+}
+
 /// The command preloads the library and changes nothing else: settings, arguments, output and exit code go through.
 #[test]
 fn lazyguard_run_is_the_same_as_preloading() {
