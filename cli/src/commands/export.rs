@@ -50,6 +50,9 @@ pub(crate) fn export(arguments: &Arguments) -> Outcome {
     let hang = run.folder.as_deref().and_then(|folder| hang_in(folder).ok().flatten());
     match arguments.to {
         Format::Perfetto => timeline(arguments, &opened, hang.as_ref()),
+        Format::Cuda if arguments.since.or(arguments.until).is_some() => {
+            Err(Failure::Input("--since and --until are about --to perfetto".to_owned()))
+        }
         Format::Cuda => program(arguments, opened, hang.as_ref()),
     }
 }

@@ -203,6 +203,11 @@ fn an_export_to_a_descriptor_is_written_behind_what_is_there() {
         let outcome = bash(&script);
         assert_eq!(outcome.stdout, format!("{}said", alone.stdout), "{script}: {outcome}");
     }
+    let part = Run::new(&work, command()).args(["export", "--to", "cuda", "--since", "1s"]).args([&out]).finish();
+    assert_eq!(
+        (part.code, part.stderr.as_str()),
+        (Some(1), "lazyguard: --since and --until are about --to perfetto\n")
+    );
     let full = bash(&format!(
         "trap '' XFSZ; ulimit -f 0; {export} {link} {} >{}",
         out.display(),
