@@ -148,8 +148,9 @@ def check(progress, wanted, simulated, cards, before=(), long=False):
             progress(f"race: {shape.name}, {form}: {result[0]}" + ("" if result[1] else ": FAIL"))
             seen.setdefault(shape.name, {})[form] = result
 
-    left = ((shape, form) for form in FORMS + MORE_SAFE for shape in tried if form in forms_of(shape, long) and form not in seen.get(shape.name, {}))
-    forms = sorted(left, key=lambda job: not job[0].of_torch)
+    # Those of --long shape by shape: what --within leaves out is then of few shapes.
+    forms = [(shape, form) for form in FORMS for shape in tried] + [(shape, form) for shape in tried for form in forms_of(shape, long)[len(FORMS):]]
+    forms = sorted((job for job in forms if job[1] not in seen.get(job[0].name, {})), key=lambda job: not job[0].of_torch)
     most = os.cpu_count() or 1
     with ThreadPoolExecutor(min(JOBS_AT_A_TIME, most)) as jobs, ThreadPoolExecutor(min(AT_A_TIME, most)) as programs:
         for ended in [(jobs if shape.ranks > 1 else programs).submit(one, shape, form) for shape, form in forms]:
