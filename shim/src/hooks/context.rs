@@ -11,7 +11,6 @@ use crate::preload::idle;
 use crate::preload::releases::may_be_for_lack_of_releases;
 use crate::runtime::clock;
 use crate::watch::driver_environment;
-use lazyguard_core::hazard::rules;
 use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::RawPayload;
@@ -119,12 +118,8 @@ pub(super) fn sets_limit(entry: Entry, limit: i32, value: usize, real: impl Real
         }
     };
     succeeds(entry, before, real, |call| {
-        let context = call.guard.tracker.context_entry(call.about.context);
-        if let Some(context) = context.filter(|_| limit == STACK_SIZE) {
-            // A launch may have set more aside before: the larger amount stays.
-            if rules::grows_local_memory(value as u64, context.sets_local_memory_aside(value as u64)) {
-                call.comes_late();
-            }
+        if limit == STACK_SIZE {
+            call.has_set_aside(value as u64);
         }
     })
 }

@@ -140,14 +140,6 @@ impl Call {
             self.about.flags |= flag::SETS_ASIDE;
         }
     }
-
-    fn has_set_aside(&self, needs: Needs) {
-        if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| needs.bytes > 0) {
-            if rules::grows_local_memory(needs.bytes, context.sets_local_memory_aside(needs.bytes)) {
-                self.comes_late();
-            }
-        }
-    }
 }
 
 #[derive(Clone, Copy, Default)]
@@ -190,7 +182,7 @@ fn list(call: &Call, graph: Handle) -> Listed {
 
 fn note(call: &Call, executable: Handle, graph: Handle) {
     let listed = list(call, graph);
-    call.has_set_aside(listed.needs);
+    call.has_set_aside(listed.needs.bytes);
     call.guard.tracker.graph_is(executable as u64, listed.contents, call.returned);
 }
 
@@ -289,7 +281,7 @@ pub(super) fn change_node(entry: Entry, executable: Handle, params: Handle, real
     };
     succeeds(entry, before, real, |call| match kind.get() {
         NodeKind::Kernel if call.about.function != 0 => {
-            call.has_set_aside(needs.get());
+            call.has_set_aside(needs.get().bytes);
             call.changed(executable, GraphPart::about(NodeKind::Kernel, call.about.function.into()));
         }
         // They are the same to the diagnosis, whatever they copy.

@@ -289,6 +289,15 @@ impl Call {
         Some((needs, context.sets_local_memory_aside(needs)))
     }
 
+    /// The call has set so much local memory aside, without a launch. A launch may have set more aside before: the larger amount stays.
+    pub fn has_set_aside(&self, bytes: u64) {
+        if let Some(context) = self.guard.tracker.context_entry(self.about.context).filter(|_| bytes > 0) {
+            if rules::grows_local_memory(bytes, context.sets_local_memory_aside(bytes)) {
+                self.comes_late();
+            }
+        }
+    }
+
     // --- LG108: code that is compiled ---
 
     pub fn loads_code(&self) {
