@@ -5,13 +5,12 @@ use crate::forms::cuda::reproducer;
 use crate::forms::perfetto::judged::{of_recording, of_report, over};
 use crate::forms::perfetto::timeline::Timeline;
 use crate::machine::files;
-use crate::machine::system::duplicate;
 use crate::words::{write_line, Failure, Outcome, Output};
 use lazyguard_core::diagnose::SnapshotBuilder;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::run_folder::file::{REPRODUCER, TIMELINE};
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,17 +75,15 @@ fn write_out(
 ) -> Outcome {
     let path = arguments.output.clone().unwrap_or_else(|| opened.path.with_file_name(name));
     let mut out = Output::standard();
-    let descriptor = arguments.output.as_deref().and_then(files::descriptor);
-    if path.as_os_str() == OsStr::new("-") || descriptor == Some(libc::STDOUT_FILENO) {
+    let is_standard = |path: &PathBuf| files::descriptor(path) == Some(libc::STDOUT_FILENO);
+    if path.as_os_str() == OsStr::new("-") || arguments.output.as_ref().is_some_and(is_standard) {
         write(&mut out.raw(), &Failure::Output)?;
     } else {
         let failed = |error: io::Error| Failure::Input(format!("cannot write {}: {error}", path.display()));
         // A link is followed only if the user named the file.
-        let made = match (&arguments.output, descriptor) {
-            // A second opening would cut what other programs have written there.
-            (_, Some(number)) => duplicate(number).map(File::from),
-            (Some(path), None) => File::create(path),
-            (None, None) => files::create_in(path.parent().unwrap_or(Path::new("")), name),
+        let made = match &arguments.output {
+            Some(path) => files::made_anew(path, 0),
+            None => files::create_in(path.parent().unwrap_or(Path::new("")), name),
         };
         let what = write(&mut made.map_err(failed)?, &failed).inspect_err(|_| discard(&path))?;
         write_line!(out, "{}: {what}", path.display())?;

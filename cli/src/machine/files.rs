@@ -216,18 +216,19 @@ pub(crate) fn descriptor(path: &Path) -> Option<c_int> {
 pub(crate) fn write(path: &Path, text: &str) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let made = folder.map_or(Ok(()), fs::create_dir_all);
-    let written = made.and_then(|()| made_anew(path)).and_then(|file| write_all(&file, text.as_bytes()));
+    let written = made.and_then(|()| made_anew(path, O_NONBLOCK)).and_then(|file| write_all(&file, text.as_bytes()));
     written.map_err(|error| Failure::Input(format!("{}: cannot be written: {error}", path.display())))
 }
 
+/// Makes a file of the user's anew, or empties one, unless it is a descriptor. Without `O_NONBLOCK` in `flags` a FIFO waits for its reader.
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
-fn made_anew(path: &Path) -> io::Result<File> {
+pub(crate) fn made_anew(path: &Path, flags: i32) -> io::Result<File> {
     // A second opening would cut what the program has written there, and a socket has none.
     if let Some(number) = descriptor(path) {
         return duplicate(number).map(File::from);
     }
     let mut options = OpenOptions::new();
-    let opened = options.write(true).create(true).truncate(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
+    let opened = options.write(true).create(true).truncate(true).custom_flags(flags | O_NOCTTY).open(path);
     opened.map_err(|error| match error.raw_os_error() {
         Some(libc::ENXIO) => io::Error::other("it is a FIFO that no process reads, or a socket"),
         _ => error,
