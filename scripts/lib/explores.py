@@ -28,7 +28,8 @@ PLAIN_RUNS, RUNS, REPLAYS, ENOUGH = 3, 30, 10, 9
 # In this order: what --within leaves out is the same for all shapes.
 FORMS = ("plain", 1, "safe", 2, 3)
 # With --long, the safe form of a program of one process has ten times the runs, by more seeds: one of its explorations is over in two minutes.
-MORE_SAFE = tuple(f"safe {seed}" for seed in range(2, 11))
+MORE_SAFE = {f"safe {seed}": seed for seed in range(2, 11)}
+SEEDS_OF_SAFE = {"safe": 1, **MORE_SAFE}
 # Shorter than that of the corpus: a shape has little work, and each of its runs waits for it, up to three times.
 HANG_AFTER, HANG_AFTER_OF_TORCH = "500ms", "2s"
 # A call that hangs spins on a processor, and the driver makes the contexts of all programs one after the other: with 24, each takes seconds.
@@ -74,19 +75,15 @@ def plain(shape, simulated, cards):
     return describe((wrong or outcomes)[0]), not wrong, as_data((wrong or outcomes)[0])
 
 
-def is_safe(form):
-    return str(form).startswith("safe")
-
-
 def explored(shape, form, simulated, cards):
-    """In words, whether it is as expected, and the data; a `form` is a seed, or `safe` with that of the safe form, if it is not 1."""
+    """In words, whether it is as expected, and the data; a `form` is a seed, or of SEEDS_OF_SAFE."""
     threshold = HANG_AFTER_OF_TORCH if shape.of_torch or shape.ranks > 1 else HANG_AFTER
-    seed = (str(form).split() + [1])[1] if is_safe(form) else form
-    options = ["--runs", RUNS, "--seed", seed, "--replays", REPLAYS, "--hang-after", threshold]
-    more = ["safe"] if is_safe(form) else []
+    is_safe = form in SEEDS_OF_SAFE
+    options = ["--runs", RUNS, "--seed", SEEDS_OF_SAFE.get(form, form), "--replays", REPLAYS, "--hang-after", threshold]
+    more = ["safe"] if is_safe else []
     outcome = run(shape, [guard.COMMAND, "explore", *options, "--", *shape.command, *more], simulated, cards)
     said = outcome.stderr
-    if is_safe(form):
+    if is_safe:
         good = outcome.code == 0 and f"no hang in {RUNS} runs" in said
         return (f"no hang in {RUNS} runs" if good else describe(outcome)), good, as_data(outcome)
     code = re.search(r"hangs (?:when .*|now and then.*): (LG\d+)$", said, re.M)
@@ -98,7 +95,7 @@ def explored(shape, form, simulated, cards):
 
 
 def forms_of(shape, long):
-    return FORMS + (MORE_SAFE if long and shape.ranks == 1 and not shape.of_torch else ())
+    return FORMS + (tuple(MORE_SAFE) if long and shape.ranks == 1 and not shape.of_torch else ())
 
 
 def row_of_shape(shape, seen, forms=FORMS):
@@ -107,7 +104,7 @@ def row_of_shape(shape, seen, forms=FORMS):
     good = all(as_expected for _, as_expected, _ in seen.values())
     verdict = judge(good) if set(forms) <= set(seen) or not good else "SKIP"
     note = f"expected {' or '.join(sorted(shape.codes))}" if not good else "--within is over" if verdict == "SKIP" else ""
-    safe = [form for form in seen if is_safe(form)]
+    safe = [form for form in seen if form in SEEDS_OF_SAFE]
     none = [form for form in safe if seen[form][1]]
     said = [f"no hang in {RUNS * len(none)} runs"] if none else []
     said += [seen[form][0] for form in safe if form not in none]
@@ -124,14 +121,15 @@ def absent(shape, cards, simulated, lacks_torch):
 
 def taken_over(data):
     """By form, what an earlier check has of a shape."""
-    forms = {form: data.get(str(form)) for form in FORMS + MORE_SAFE}
-    return {form: (about.pop("said"), about.pop("good"), about) for form, about in forms.items() if about}
+    forms = {form: data.get(str(form)) for form in (*FORMS, *MORE_SAFE)}
+    rest = lambda about: {key: value for key, value in about.items() if key not in ("said", "good")}
+    return {form: (about["said"], about["good"], rest(about)) for form, about in forms.items() if about}
 
 
-def check(progress, wanted, simulated, cards, before=(), long=False):
+def check(progress, wanted, simulated, cards, before=None, long=False):
     """The rows and data of the shapes. `before`: by shape, the data of an earlier check, whose forms are not run again."""
     found = shapes()
-    seen = {name: taken_over(data) for name, data in dict(before).items() if not wanted or name in wanted}
+    seen = {name: taken_over(data) for name, data in (before or {}).items() if not wanted or name in wanted}
     unknown = [name for name in wanted or () if name not in found]
     if unknown:
         raise ValueError(f"{', '.join(unknown)}: not in testapps/races")
@@ -149,7 +147,7 @@ def check(progress, wanted, simulated, cards, before=(), long=False):
             seen.setdefault(shape.name, {})[form] = result
 
     # Those of --long shape by shape: what --within leaves out is then of few shapes.
-    forms = [(shape, form) for form in FORMS for shape in tried] + [(shape, form) for shape in tried for form in forms_of(shape, long)[len(FORMS):]]
+    forms = [(shape, form) for form in FORMS for shape in tried] + [(shape, form) for shape in tried for form in forms_of(shape, long) if form in MORE_SAFE]
     forms = sorted((job for job in forms if job[1] not in seen.get(job[0].name, {})), key=lambda job: not job[0].of_torch)
     most = os.cpu_count() or 1
     with ThreadPoolExecutor(min(JOBS_AT_A_TIME, most)) as jobs, ThreadPoolExecutor(min(AT_A_TIME, most)) as programs:

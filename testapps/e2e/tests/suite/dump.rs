@@ -376,7 +376,7 @@ fn all_processes_of_a_run_are_told_that_they_are_ready() {
         let (lines, _) = texts(&ready().ok()?);
         (lines.matches(" is ready: ").count() == 2).then_some(())
     });
-    // Whichever cannot answer, the other is told.
+    // Each process is stopped in turn, and the command tells the other.
     let of_run = lazyguard_e2e::only_run_in(&out);
     let names = fs::read_dir(of_run).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let both: Vec<u32> = names.filter_map(|name| name.to_str()?.strip_prefix("rank0-")?.parse().ok()).collect();
