@@ -3,7 +3,7 @@
 // hazard: LG110 call=cuLinkComplete kernel=- stream=none
 // hazard: LG110 call=cuGraphInstantiateWithFlags kernel=- stream=none
 // hazard: LG110 call=cuCtxSetLimit kernel=- stream=none
-// card: no, because it was not run there
+// card: yes
 #include <dlfcn.h>
 
 #include "../corpus.hpp"
