@@ -1,5 +1,6 @@
 // The calls that the hang is made of come in the program's order. A kernel spins or ends at once, a host function waits or returns, a graph's
 // nodes and a batch's operations come one by one, and one call repeated may stand for others of its kind. All contexts are of one device.
+// Streams have no priority, grids one dimension, and launches no clusters.
 #include <cuda.h>
 
 #include <atomic>
