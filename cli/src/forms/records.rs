@@ -74,6 +74,7 @@ impl<'a, 'o> Printer<'a, 'o> {
     pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
         let record = &entry.record;
         let so_far = self.lines.opened.recording.facts().last_seen.saturating_sub(record.entered);
+        let caller = self.callers.caller(record, self.lines.opened.recording.strings());
         let line = self.lines.of(entry);
         match self.format {
             Format::Json => {
@@ -82,7 +83,7 @@ impl<'a, 'o> Printer<'a, 'o> {
                 out.write_all(b"\n")
             }
             Format::Text => {
-                let (kind, so_far, caller) = (record.kind, Took(so_far), self.callers.name(record.caller));
+                let (kind, so_far, caller) = (record.kind, Took(so_far), self.callers.name(caller));
                 write_line!(self.out, "{before}{}", Text { line: &line, kind, so_far, caller })
             }
         }

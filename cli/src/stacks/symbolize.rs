@@ -7,7 +7,8 @@ use crate::machine::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen, HangReport};
 use lazyguard_core::stack::{has_fixed_addresses, modules, Module, HEAD_BYTES};
-use lazyguard_core::trace::read::FileSeen;
+use lazyguard_core::trace::read::{FileSeen, StringTable};
+use lazyguard_core::trace::Record;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::os::unix::fs::FileExt as _;
@@ -43,6 +44,8 @@ pub(crate) struct SourceLine {
 pub(crate) struct Symbolizer {
     ranges: Vec<Range>,
     names: HashMap<u64, Option<Box<str>>>,
+    /// Callers behind a runtime, by path, outermost caller and kernel.
+    callers: HashMap<(u16, u64, u32), u64>,
 }
 
 impl Symbolizer {
@@ -94,16 +97,40 @@ impl Symbolizer {
         at_place(found, &place)
     }
 
+    /// The frame of a return address that counts as the program's: a call in an inlined function of the runtime, or of nvcc's.
+    fn frame(&self, address: u64, kernels: &[String]) -> Option<FrameSeen> {
+        let frames = self.frames(address);
+        frames.iter().find(|frame| frame.is_own(kernels)).or(frames.first()).cloned()
+    }
+
+    /// The return address of a record's call in the program's own code, behind a CUDA runtime; without one, as the record has it.
+    pub fn caller(&mut self, record: &Record, texts: &StringTable) -> u64 {
+        let Record { path, caller, function, .. } = *record;
+        let path = texts.path(path);
+        if path.is_empty() {
+            return caller;
+        }
+        if let Some(known) = self.callers.get(&(record.path, caller, function)) {
+            return *known;
+        }
+        let kernel = texts.function(function, record.meant_at()).and_then(|function| function.name);
+        let kernels: Vec<_> = kernel.map(demangle).into_iter().collect();
+        let addresses = path.iter().copied().chain([caller]);
+        let frames: Vec<_> = addresses.filter_map(|address| self.frame(address, &kernels)).collect();
+        let own = FrameSeen::program_s(&frames.iter().collect::<Vec<_>>(), &kernels, |_| false);
+        let own = own.map_or(caller, |own| own.address);
+        self.callers.insert((record.path, caller, function), own);
+        own
+    }
+
     /// Names the addresses of a report: calls, launches, host functions, and frames without names.
     pub fn name_in(&self, hang: &mut HangReport) {
         let ((calls, functions), kernels) = (hang.addresses(), hang.kernels());
         // A function is named by its first instruction, and a call by what lies before the address it returns to.
         let both = calls.into_iter().map(|call| (call, 0)).chain(functions.into_iter().map(|function| (function, 1)));
         for (address, before) in both {
-            let frames = self.frames(address.wrapping_add(before));
-            // A call in an inlined function of the runtime, or of nvcc's, counts as the program's.
-            let Some(own) = frames.iter().find(|frame| frame.is_own(&kernels)).or(frames.first()) else { continue };
-            let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own.clone() };
+            let Some(own) = self.frame(address.wrapping_add(before), &kernels) else { continue };
+            let place = FrameSeen { address, offset: own.offset.wrapping_sub(before), inlined: false, ..own };
             match hang.places.iter_mut().find(|known| known.address == address) {
                 Some(known) if place.function.is_some() || known.module.is_empty() => *known = place,
                 Some(_) => {}
@@ -122,12 +149,11 @@ impl Symbolizer {
         }
     }
 
-    /// The line of source of the call that returns to an address: that of the innermost function, where its file has it.
-    pub fn line(&self, address: u64) -> Option<SourceLine> {
-        let (range, file) = self.place(address)?;
-        let file = file?;
-        let at = file.find_location(address.wrapping_sub(range.bias).checked_sub(1)?).ok()??;
-        Some(SourceLine { file: at.file?.into(), line: at.line.filter(|line| *line > 0)? })
+    /// The program's line of source of the call that returns to an address, where its file has it.
+    pub fn line(&self, address: u64, kernel: Option<&str>) -> Option<SourceLine> {
+        let FrameSeen { file, line, .. } =
+            self.frame(address, &kernel.map(demangle).into_iter().collect::<Vec<_>>())?;
+        Some(SourceLine { file: file?.into(), line: line.filter(|line| *line > 0)? })
     }
 }
 
@@ -272,7 +298,7 @@ mod tests {
         let module = Path::new(&file.path).file_name().unwrap().to_string_lossy().into_owned();
         assert!(name.starts_with(&format!("{module}+{:#x} (", address - file.bias)), "{name}");
         assert!(name.contains("own_file") && name.contains("symbolize.rs:"), "{name}");
-        let line = callers.line(address).unwrap();
+        let line = callers.line(address, None).unwrap();
         assert!(
             line.file.ends_with("cli/src/stacks/symbolize.rs") && name.contains(&format!(":{})", line.line)),
             "{line:?} {name}"
@@ -312,7 +338,7 @@ mod tests {
         let mut changed = Symbolizer::new(std::slice::from_ref(&file), 1);
         let changed = changed.name(address_of_this_function()).unwrap().to_owned();
         assert!(changed.contains("+0x") && !changed.contains('('), "{changed}");
-        assert_eq!(Symbolizer::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1), None);
+        assert_eq!(Symbolizer::new(std::slice::from_ref(&file), 1).line(address_of_this_function() + 1, None), None);
         let gone = FileSeen { path: "/no/such/program".to_owned(), ..file };
         let mut callers = Symbolizer::new(&[gone], LATE);
         let offset = begin + 16 - own_file(0).0.bias;

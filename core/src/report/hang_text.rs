@@ -183,14 +183,11 @@ impl HangReport {
 
     /// The program's innermost frame.
     pub(super) fn place_of(&self, origin: &Origin) -> Option<String> {
-        let kernels = self.kernels();
-        let known = || origin.addresses().filter_map(|address| self.known(address));
-        let mut own = known().filter(|place| place.is_own(&kernels));
-        let (own, outermost) = (own.next()?, own.last());
-        // Without names, a runtime linked into the program looks as the program does, and so does nvcc's function of a kernel.
-        let is_linked = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(own.module.as_str());
-        let by_runtime = known().next() != Some(own) || self.preload.runtimes.iter().any(is_linked);
-        Some(outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own).short())
+        let known: Vec<_> = origin.addresses().filter_map(|address| self.known(address)).collect();
+        let object = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next().map(str::to_owned);
+        let is_linked =
+            |own: &FrameSeen| self.preload.runtimes.iter().any(|one| object(one).as_ref() == Some(&own.module));
+        FrameSeen::program_s(&known, &self.kernels(), is_linked).map(FrameSeen::short)
     }
 
     /// Each has a function of its name on the host, which launches it.

@@ -129,6 +129,19 @@ impl FrameSeen {
         self.is_of_the_program() && !function.is_some_and(|function| kernels.contains(&function))
     }
 
+    /// The program's innermost one of a call's places, which are the innermost first. `is_linked` is whether a runtime is linked into its file.
+    pub fn program_s<'a>(
+        places: &[&'a Self],
+        kernels: &[String],
+        is_linked: impl FnOnce(&Self) -> bool,
+    ) -> Option<&'a Self> {
+        let mut own = places.iter().copied().filter(|place| place.is_own(kernels));
+        let (own, outermost) = (own.next()?, own.next_back());
+        // Without names, a runtime linked into the program looks as the program does, and so does nvcc's function of a kernel.
+        let by_runtime = places[0] != own || is_linked(own);
+        Some(outermost.filter(|_| own.function.is_none() && by_runtime).unwrap_or(own))
+    }
+
     /// `main lazy_pair.cpp:15`, `main (lazy_pair)` or `lazy_pair+0x4509`.
     pub fn short(&self) -> String {
         let file = self.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));

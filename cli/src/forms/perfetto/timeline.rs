@@ -11,7 +11,7 @@ use lazyguard_core::api::{Class, Code};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::replay::{proves, Replay};
 use lazyguard_core::report::event_of_record;
-use lazyguard_core::trace::read::{Entry, Recording, Source, ThreadSeen};
+use lazyguard_core::trace::read::{Entry, Recording, Source, StringTable, ThreadSeen};
 use lazyguard_core::trace::Kind;
 use lazyguard_core::Nanos;
 use std::collections::{BTreeSet, HashMap};
@@ -20,6 +20,7 @@ use std::ops::RangeInclusive;
 
 pub(crate) struct Timeline<'a> {
     threads_seen: &'a [ThreadSeen],
+    texts: &'a StringTable,
     callers: Symbolizer,
     replay: Replay,
     operations: Operations<'a>,
@@ -44,6 +45,7 @@ impl<'a> Timeline<'a> {
         let process_track = trace.track(Track::Process { id: facts.process, name: &facts.program })?;
         Ok(Self {
             threads_seen: recording.threads(),
+            texts: recording.strings(),
             callers,
             replay: Replay::default(),
             operations: Operations::new(recording, trace, process_track),
@@ -165,9 +167,10 @@ impl<'a> Timeline<'a> {
         facts.some("result", line.result.filter(|&result| result != 0).map(|result| Value::Signed(result.into())));
         facts.add("captured", Value::Bool(true), line.captured);
         facts.add("left without returning", Value::Bool(true), line.left);
-        match self.callers.name(record.caller) {
+        let caller = self.callers.caller(record, self.texts);
+        match self.callers.name(caller) {
             Some(name) => facts.add("called from", Value::Text(name), true),
-            None => facts.add("called from", Value::Pointer(record.caller), record.caller != 0),
+            None => facts.add("called from", Value::Pointer(caller), caller != 0),
         }
         facts.add("in progress", Value::Bool(true), line.in_progress);
         let event =

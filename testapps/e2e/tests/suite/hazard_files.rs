@@ -116,6 +116,17 @@ fn what_the_guard_prevented_is_told_apart() {
     assert!(outcome.stderr.contains("prevented LG101: cuLaunchKernel of step"), "{}", outcome.stderr);
 }
 
+/// The runtime that launches the kernel is linked into the program, as NVIDIA's static one is.
+#[test]
+fn a_hazard_of_a_runtime_s_call_is_at_the_program_s_line() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = Run::new(&work, lazyguard_e2e::app("lazy_pair")).guarded().kept().finish();
+    let report = outcome.out().report("json");
+    let found: Json = serde_json::from_str(&report).unwrap_or_default();
+    let place = found.pointer("/hazards/0/first/place").and_then(Json::as_str).unwrap_or_default();
+    assert!(place.contains("main, /") && place.contains("lazy_pair.cpp:14"), "{place}\n{report}");
+}
+
 /// A hazard in a loop is counted each time and leaves a handful of records.
 #[test]
 fn a_hazard_in_a_loop_leaves_few_records() {

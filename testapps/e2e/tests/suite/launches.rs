@@ -1,6 +1,6 @@
 //! Where a report says that a kernel was launched: on the program's own line, and neither in the CUDA runtime nor in a function that nvcc makes.
 
-use lazyguard_e2e::{root, stack_program, Run, Work};
+use lazyguard_e2e::{command, root, stack_program, Run, Work};
 use std::fs;
 use std::process::Command;
 use std::thread;
@@ -14,6 +14,8 @@ struct Told {
     reported: String,
     /// That of the command, from the recording alone.
     recorded: String,
+    /// The record of the launch, as `log` has it.
+    logged: String,
 }
 
 fn told(test: &str, program: &str, kind: &str) -> Told {
@@ -28,7 +30,10 @@ fn told(test: &str, program: &str, kind: &str) -> Told {
     let reported = launched(&folder.report("text"));
     fs::remove_file(folder.path().join("hang.json")).unwrap_or_else(|error| panic!("{error}"));
     let recorded = launched(&folder.report("text"));
-    Told { live, reported, recorded }
+    let log = Run::new(&work, command()).args(["log"]).args([folder.path()]).finish();
+    let launches = |line: &&str| line.contains(" of spin_until ") || line.contains("cuGraphLaunch");
+    let logged = log.stdout.lines().rfind(launches).map(str::to_owned);
+    Told { live, reported, recorded, logged: logged.unwrap_or_else(|| panic!("no launch of spin_until: {log}")) }
 }
 
 fn launched(report: &str) -> String {
@@ -62,6 +67,8 @@ fn expect_offset(place: &str, module: &str, debug: &str, expected: &str) {
 
 fn expect_named(told: &Told, program: &str, place: &str) {
     assert_eq!((told.reported.as_str(), told.recorded.as_str()), (place, place));
+    let (function, line) = place.split_once(' ').unwrap_or_default();
+    assert!(told.logged.contains(&format!("{function}, /")) && told.logged.contains(line), "{}", told.logged);
     expect_offset(&told.live, program, program, place);
 }
 
