@@ -119,6 +119,7 @@ impl Found {
 
     fn sentence(&self) -> String {
         let when = match self.schedule.holds.is_empty() {
+            true if self.run == 0 => " by itself".to_owned(),
             true => " now and then, with no thread held".to_owned(),
             false => format!(" when {}", self.schedule.in_words()),
         };
@@ -145,7 +146,8 @@ impl Explorer {
         // An earlier search with this folder may have found one.
         let _ = std::fs::remove_file(root.join("schedule"));
         let options = ["--on-hang", "kill", "--kill-after", "1s", "--preload", &arguments.preload];
-        let (options, program) = (options.map(OsString::from).into(), arguments.program.clone());
+        let options = options.map(OsString::from).into_iter().chain(arguments.rules()).collect();
+        let program = arguments.program.clone();
         let (caught, tree) = (Caught::now(), Tree::before_the_program());
         // Orphans of a run become children of this process, which ends them where a signal ends it.
         let _ = set_child_subreaper(Some(getpid()));
@@ -188,8 +190,7 @@ impl Explorer {
 
     fn explore(&mut self) -> Result<u8, Failure> {
         self.runner.options.extend(limits(self.threshold, self.timeout));
-        // A file of rules that is not there is an error of this run, and not of the last one.
-        let mut bare = self.runner.run("run-0", &Schedule::default(), &self.rules())?;
+        let mut bare = self.runner.run("run-0", &Schedule::default(), &[])?;
         if bare.hung.is_some() {
             let found = self.replayed(Found { ran: bare, ..Found::default() })?;
             if found.counts() {

@@ -3,6 +3,7 @@
 //! Must not: write the program's output between this command's lines. It goes into a file beside the run's folder.
 
 use super::schedule::{Points, Schedule};
+use crate::judge::judged::Status;
 use crate::judge::seen::Hung;
 use crate::machine::{files, system};
 use crate::run::{inherited_signals, wait_for, Caught, Tree, ATTEMPT};
@@ -185,7 +186,8 @@ fn read(found: &Value) -> Ran {
         at: ["at", "other_at"].map(|key| hazard["first"][key].as_u64().unwrap_or(0)),
         rank: text(&hazard["met_by"][0]["rank"]),
     };
-    let hazards = all(&found["hazards"]).iter().filter(|hazard| hazard["prevented"] != true).map(hazard).collect();
+    let counts = |hazard: &&Value| hazard["prevented"] != true && hazard["status"] == Status::New.word();
+    let hazards = all(&found["hazards"]).iter().filter(counts).map(hazard).collect();
     let (ended, nanos) = (text(&found["run"]["ended"]), found["run"]["nanos"].as_u64().unwrap_or(0));
     Ran { ended, nanos, concerned, ranks, hazards, in_turn: in_turn(lives), ..Ran::default() }
 }

@@ -15,7 +15,7 @@ pub(crate) struct Arguments {
     /// The most runs before a hang is found.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub runs: u64,
-    /// The most time before a hang is found.
+    /// The most time before a hang is found; making its schedule small and its replays come on top.
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = time)]
     pub within: Duration,
     /// The number by which the schedules are drawn: the same draws the same. Without one, by the clock.
@@ -48,14 +48,14 @@ pub(crate) struct Arguments {
     /// Write them as one page for a browser.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub html: Option<PathBuf>,
-    /// The hazards that are not reported; may be given more than once.
+    /// The hazards that are neither reported nor aimed at; may be given more than once.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub suppress: Vec<PathBuf>,
-    /// The known hazards.
+    /// The known hazards, which are neither reported nor aimed at.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub baseline: Option<PathBuf>,
     /// The program and its arguments.
-    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    #[arg(value_name = "PROGRAM", required = true, trailing_var_arg = true)]
     pub program: Vec<OsString>,
 }
 
@@ -66,8 +66,15 @@ impl Arguments {
         let files = [("--junit", junit), ("--json", json), ("--sarif", sarif), ("--html", html)];
         files.into_iter().filter_map(|(flag, path)| Some((flag, path.as_ref()?)))
     }
+
+    /// The options of each run by which it tells hazards.
+    pub fn rules(&self) -> Vec<OsString> {
+        let suppress = self.suppress.iter().map(|path| ("--suppress", path));
+        let all = self.baseline.iter().map(|path| ("--baseline", path)).chain(suppress);
+        all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
+    }
 }
 
 fn time(value: &str) -> Result<Duration, String> {
-    duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration".to_owned())
+    duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration: 500ms, 30s, 2m".to_owned())
 }

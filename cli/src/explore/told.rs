@@ -1,7 +1,7 @@
 //! The result of a search: lines on standard error, the schedule, and the reports of the last run.
 
 use super::schedule::Schedule;
-use super::{limits, threshold_of_run, Arguments, Explorer, Found, Ran, PLAIN_REPLAYS};
+use super::{limits, threshold_of_run, Explorer, Found, Ran, PLAIN_REPLAYS};
 use crate::judge::explored::{EndedOtherwise, Explored, HazardExplored};
 use crate::machine::files;
 use crate::run::EXPLORED;
@@ -105,17 +105,10 @@ impl Explorer {
         }
     }
 
-    /// The files that the last run writes, and the rules for them.
+    /// The files that the last run writes.
     fn forms(&self) -> Vec<OsString> {
         let files = self.arguments.written().map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]);
-        files.flatten().chain(self.rules()).collect()
-    }
-
-    pub fn rules(&self) -> Vec<OsString> {
-        let Arguments { suppress, baseline, .. } = &self.arguments;
-        let all =
-            baseline.iter().map(|path| ("--baseline", path)).chain(suppress.iter().map(|path| ("--suppress", path)));
-        all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
+        files.flatten().collect()
     }
 
     pub fn end(&self) {
