@@ -3,15 +3,17 @@
 use crate::folder::profile::{read, Folder};
 use crate::folder::profile_cache;
 use crate::machine::files;
-use crate::words::{printed, say, size, write_line, Failure, Outcome, Output};
+use crate::words::{printed, say, size, utc, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
 use lazyguard_core::profile::{ImageId, Place, Seen, IMAGES, MOST_BYTES};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{fs, io};
+
+const NANOS_OF_A_DAY: u64 = 86_400_000_000_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
@@ -53,12 +55,24 @@ fn most_bytes(text: &str) -> Result<u64, String> {
 
 pub(crate) fn profile(arguments: &Arguments) -> Outcome {
     printed(|out| match &arguments.action {
-        Action::Show { folder: Some(folder) } => show(&Folder::read(folder)?, out),
+        Action::Show { folder: Some(folder) } => show(&profile_in(folder)?, out),
         Action::Show { folder: None } => list(out),
-        Action::Verify { folder } => verify(&Folder::read(folder)?, out),
+        Action::Verify { folder } => verify(&profile_in(folder)?, out),
         Action::Merge { folders } => merge(folders, out),
         Action::Prune { folder, most } => prune(Folder::read(folder)?, *most, out),
     })
+}
+
+/// The profile that a folder holds.
+fn profile_in(folder: &Path) -> Result<Folder, Failure> {
+    let read = Folder::read(folder)?;
+    let has_any = !(read.parts.is_empty() && read.damaged.is_empty() && read.images().is_empty());
+    has_any.then_some(read).ok_or_else(|| Failure::at(folder, "holds no profile"))
+}
+
+/// The date of a day since 1970.
+fn date(day: u32) -> String {
+    utc(u64::from(day) * NANOS_OF_A_DAY).chars().take("1970-01-01".len()).collect()
 }
 
 fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
@@ -69,7 +83,7 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
     for id in folder.known.newest_first() {
         let Some(image) = images.get(&id) else { continue };
         let state = if kept.contains(&id) { "" } else { ", not kept" };
-        write_line!(out, "{id}: last used on day {} since 1970{state}", image.day)?;
+        write_line!(out, "{id}: last used on {}{state}", date(image.day))?;
         for (options, most) in &image.loads {
             let with = if options.all().is_empty() { String::new() } else { format!(" with options {options}") };
             let how = if options.is_library() { "as a library" } else { "in a context" };
@@ -84,7 +98,7 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
     for (Place { object, offset, image }, library) in libraries {
         let object = if object.is_empty() { "the program" } else { object };
         let about = format!("{} at {object}+{offset:#x}", size(image.bytes));
-        write_line!(out, "{about}: last used on day {} since 1970", library.day)?;
+        write_line!(out, "{about}: last used on {}", date(library.day))?;
         for kernel in &library.kernels {
             write_line!(out, "  {}", demangle(kernel))?;
         }
@@ -95,7 +109,7 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
     }
     for (id, Seen { day, is_used }) in seen {
         let use_of_it = if *is_used { "used" } else { "not used" };
-        write_line!(out, "{id}: last loaded on day {day} since 1970, {use_of_it}")?;
+        write_line!(out, "{id}: last loaded on {}, {use_of_it}", date(*day))?;
     }
     folder.say_what_is_damaged();
     Ok(ExitCode::SUCCESS)

@@ -129,7 +129,7 @@ fn a_library_that_earlier_runs_have_loaded_and_not_used_waits_until_the_start_is
     let shown = || lazyguard(&work, &["profile", "show", &profile.to_string_lossy()]).stdout;
     assert_eq!(run(&[]), all, "no run has loaded it");
     assert!(shown().contains("\n2 libraries that the program loads itself, by its samples\n"), "{}", shown());
-    assert!(shown().contains(": last loaded on day ") && shown().contains(", not used\n"), "{}", shown());
+    assert!(shown().contains(": last loaded on 20") && shown().contains(", not used\n"), "{}", shown());
     for _ in 0..2 {
         let few = run(&[]);
         assert!(few < 64, "{few} of {all}");
