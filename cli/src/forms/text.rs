@@ -151,11 +151,11 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     lines.extend(seen.problem_lines());
     if ended_badly {
         let causes = by_cause(suspected(&seen.processes));
-        lines.extend(
-            causes.iter().take(MOST_TOLD).map(|same| {
-                format!("SUSPECTED hang in {}: {}: {}", same.who(), same.first.code(), same.first.sentence())
-            }),
-        );
+        for same in causes.iter().take(MOST_TOLD) {
+            let first = &same.first;
+            lines.push(format!("SUSPECTED hang in {}: {}: {}", same.who(), first.code(), first.sentence()));
+            lines.extend(first.named().head(None).into_iter().skip(2).take(MOST_OF_ONE_HANG));
+        }
         lines.extend(more(causes.len(), MOST_TOLD));
     }
     if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {

@@ -175,7 +175,10 @@ pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
             let kernel = culprit.operation.peers_kernel().map(demangle).unwrap_or_default();
             format!("find the rank that has not launched this {kernel} and what it does instead: {REPORTS}")
         }
-        End::Runs(culprit) => format!("find out why {} does not end", culprit.operation.name()),
+        End::Runs(culprit) => {
+            let name = culprit.operation.name();
+            format!("find out why {name} does not end: with --gpu-dump=full, the report says where its threads stand")
+        }
     }
 }
 

@@ -242,9 +242,12 @@ impl HangReport {
     }
 
     pub fn ends_in_words(&self) -> Vec<String> {
-        let words = |end| match self.gave_way(end) {
-            true => format!("{}; calls after it return error {}", end_in_words(end), error_in_words(ERROR_OF_A_DUMP)),
-            false => end_in_words(end),
+        let words = |end| match end_in_words(end) {
+            words if self.gave_way(end) => {
+                format!("{words}; calls after it return error {}", error_in_words(ERROR_OF_A_DUMP))
+            }
+            words if self.failed_on_purpose(end) => format!("{words}, on purpose (LAZYGUARD_ON_HANG=fail)"),
+            words => words,
         };
         self.ends.iter().map(words).collect()
     }
