@@ -46,7 +46,7 @@ pub(crate) enum Command {
     Ready(crate::commands::ready::Arguments),
     /// Print the records of a recording, one a line.
     Log(crate::commands::log::Arguments),
-    /// Write a recording as a timeline that a viewer opens.
+    /// Write a recording as a timeline that a viewer opens, or its hang as a small CUDA program that hangs alike.
     Export(crate::commands::export::Arguments),
     /// Copy the recordings of a run without the names of the user, the machine and the program's own code.
     ///

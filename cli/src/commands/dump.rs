@@ -36,8 +36,8 @@ pub(super) fn process_meant(what: &Path) -> Result<u32, Failure> {
         return Ok(process);
     }
     let Some(opened) = one_process(what)?.open()? else {
-        let why = "holds no recording that tells whose it is. dump asks a process that runs: lazyguard dump PID; what a folder holds is";
-        return Err(Failure::at(what, format!("{why} printed by lazyguard report {}", what.display())));
+        let why = "no guarded process has a recording in it; a process is named by its number too";
+        return Err(Failure::at(what, why));
     };
     let process = opened.recording.facts().process;
     let why = "does not run here any more and cannot be asked; what it left can be read";

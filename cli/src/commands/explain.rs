@@ -6,11 +6,14 @@ use crate::words::pages::{page, unmarked};
 use crate::words::{print, write_line, Failure, Outcome};
 use lazyguard_core::diagnose::{Code, Confidence};
 
-const WORDS: [(&str, &str); 8] = [
+const WORDS: [(&str, &str); 11] = [
     ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
     ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
     ("SUSPECTED", "a call was in progress for less than LAZYGUARD_HANG_AFTER (30 s) when the process was last seen, and would be a hang"),
     ("RESOLVED", "what was reported is over: the call returned, and the program went on"),
+    ("FAILED", "the guard made the blocked call return an error (LAZYGUARD_ON_HANG=fail); the hang stands"),
+    ("REVOKED", "the guard revoked the communicator of the blocked calls, which returned (LAZYGUARD_ON_HANG=revoke); the hang stands"),
+    ("ENDED", "a blocked call returned an error by itself; if the context's work is lost, the hang stands"),
     ("ABANDONED", "what was reported is over: the thread left its call without a return"),
     ("possible", Confidence::Possible.meaning()),
     ("likely", Confidence::Likely.meaning()),

@@ -24,7 +24,9 @@ fn help_of_run() -> String {
             .help(format!("{help} {}", values.unwrap_or_default()).trim_end().to_owned())
     };
     let Some(run) = all.find_subcommand_mut("run") else { return String::new() };
-    let mut run = run.clone().mut_args(in_a_line).term_width(0).after_help(exit_codes());
+    const MORE: &str = "Print this help; `lazyguard help run` has more on each option, and examples";
+    let run = run.clone().mut_args(in_a_line).mut_arg("help", |help| help.help(MORE));
+    let mut run = run.term_width(0).after_help(exit_codes());
     run.render_help().to_string()
 }
 

@@ -1,7 +1,7 @@
 //! `lazyguard report` for one process. The live report and the recording are shown by the same code.
 
 use super::text;
-use crate::folder::{gpu_core, is_process_folder, process_folders, Recorded, RecordingSeen, Run, RECORDING};
+use crate::folder::{gpu_core, is_process_folder, is_run, process_folders, Recorded, RecordingSeen, Run, RECORDING};
 use crate::judge::collect::{self, Whole};
 use crate::judge::{is_by_the_guard, Process};
 use crate::stacks;
@@ -84,7 +84,10 @@ fn no_run_folder(folder: &Path) -> Failure {
         1 => format!("; a folder in it cannot be looked into: {first}"),
         count => format!("; {count} folders in it cannot be looked into, the first: {first}"),
     });
-    let what = format!("not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}");
+    let what = match is_run(folder) {
+        true => "no process of this run has initialised CUDA under the guard".to_owned(),
+        false => format!("not a run folder: no hang.json, run.json, log.jsonl or {RECORDING}"),
+    };
     Failure::at(folder, what + &unreadable.unwrap_or_default())
 }
 

@@ -75,7 +75,7 @@ pub(crate) const OWN: &[Own] = &[
     Own::valued(
         "--retry",
         ["N", "a number up to 100", "0"],
-        "how often a run that ended for a hang is made again, with the profile of what it had loaded; other failures are final",
+        "how often a run that ended for a hang is made again, with preloading and the profile of what it had loaded; other failures are final",
     ),
     Own::switch("--keep", "keep the folder of the run in any case"),
     Own::switch("--require-records", "do not start the program where the folder of the run cannot be made"),
@@ -256,7 +256,9 @@ impl clap::Args for Options {
             .args([ATTEMPT, EXPLORED].map(|flag| Arg::new(flag).long(long(flag)).hide(true).value_parser(any())))
             .arg(program)
             .after_long_help(format!("{DURATIONS}\n\n{}\n{FILES_AND_EXAMPLES}", exit_codes()))
-            .after_help("`--help` has all options, the exit codes, the files and examples.")
+            .after_help(
+                "`--help` lists all options and exit codes; `lazyguard help run` has more on each, and examples.",
+            )
     }
 
     fn augment_args_for_update(command: Command) -> Command {

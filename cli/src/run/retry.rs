@@ -49,7 +49,7 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
         }
         let next = hung + 1;
         let code = &last.code;
-        output::say(format!("attempt {hung} hung ({code}): attempt {next} has the profile of what it had loaded"));
+        output::say(format!("attempt {hung} hung ({code}): attempt {next} loads ahead"));
     }
 }
 

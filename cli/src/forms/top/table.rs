@@ -42,7 +42,7 @@ fn summary(processes: &[ProcessNow]) -> String {
     let rate = processes.iter().filter_map(|now| now.launches_per_second).fold(0.0, |all, rate| all + rate);
     let hang = match processes.iter().filter(|now| now.hangs()).count() {
         0 => "no hang".to_owned(),
-        1 => "1 hangs".to_owned(),
+        1 => "1 hang".to_owned(),
         count => format!("{count} hang"),
     };
     match processes.len() {
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "lazyguard top: 2 processes, 1 hangs, 0 launches/s",
+                "lazyguard top: 2 processes, 1 hang, 0 launches/s",
                 "RANK  PROCESS  PROGRAM  STATE       LAUNCHES/S  LAUNCHES  LOADS  HAZARDS  OLDEST WORK",
                 "3        4242  train    HANG LG201           0     12345      0        0  12 s cuLaunchKernel of k1 on stream 1 (non-blocking)",
                 "-           7  train    ended                -         0      0        0  -",
