@@ -2,21 +2,24 @@
 //!
 //! Protocol: a request is a number: the time in nanoseconds since 1970, or one above the number there if that is greater. It goes into a word of
 //! the recording's header (`docs/TRACE_FORMAT.md`) or, without a recording in a file, into the modification time of an empty file. The answer
-//! is `dump.json` in the run folder, with a number that is not smaller. The number's lowest bits are the purpose ([`number_of`]).
+//! is `dump.json` in the run folder, with a number that is not smaller. The number's lowest bits are the purpose ([`number_of`]). A request that
+//! replaces one without an answer takes its purpose along; a lock on the file keeps other commands from asking meanwhile.
 //!
 //! Must not: write anything else, or wait longer than the limit it was given.
 
 use crate::folder::{file_of, header_word, maps_of, recording_of, Status, RECORDING};
-use crate::machine::{files, unix_now, Beside};
+use crate::machine::files::{self, Locked};
+use crate::machine::{unix_now, Beside};
 use crate::stacks::Symbolizer;
 use crate::words::{print, Failure, Format, Outcome};
-use lazyguard_core::report::{marks_ready, DumpReport};
+use lazyguard_core::report::{is_last, marks_ready, DumpReport};
 use lazyguard_core::run_folder::file::{DUMP, DUMP_TEXT, REQUEST};
 use lazyguard_core::trace::layout::{self, header};
 use lazyguard_core::trace::ProcessState;
+use rustix::io::Errno;
 use rustix::process::getuid;
 use serde_json::Value;
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, PermissionsExt as _};
@@ -27,6 +30,8 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 const POLL: Duration = Duration::from_millis(10);
 /// A process that has just been armed takes requests within this time.
 const UNTIL_ANNOUNCED: Duration = Duration::from_secs(2);
+/// From the modification of a file for requests to its last access, where a command has set both.
+const ACCESSED_AFTER: Duration = Duration::from_secs(1);
 
 pub(crate) fn can_be_asked(process: u32) -> bool {
     Asked::of(process).is_ok()
@@ -66,11 +71,14 @@ pub(crate) fn ask_all(processes: Vec<u32>, purpose: Purpose, limit: Duration) {
         let mut asked = Vec::new();
         for process in processes.into_iter().filter(is_own).take_while(|_| Instant::now() < until) {
             let taken = Asked::of(process).ok().filter(|asked| asked.way.takes_requests());
-            asked.extend(taken.and_then(|asked| Some((asked.way.raise(0, purpose).ok()?, asked))));
+            asked.extend(taken.and_then(|asked| Some((asked.raise(purpose).ok()?, asked))));
         }
         while !asked.is_empty() && Instant::now() < until {
             std::thread::sleep(POLL);
-            asked.retain(|(number, asked)| asked.expect_alive().is_ok() && !asked.has_answered(*number));
+            asked.retain_mut(|(number, asked)| {
+                *number = number.or_else(|| asked.raise(purpose).ok()?);
+                asked.expect_alive().is_ok() && number.is_none_or(|number| !asked.has_answered(number))
+            });
         }
     };
     drop(Beside::start("lazyguard-asks", limit, asks));
@@ -96,8 +104,8 @@ pub(crate) enum Purpose {
 }
 
 /// The least number with this purpose that is not smaller.
-fn number_of(purpose: Purpose, least: u64) -> u64 {
-    least.saturating_add((purpose as u64).wrapping_sub(least) & 3)
+fn number_of(purpose: u64, least: u64) -> u64 {
+    least.saturating_add(purpose.wrapping_sub(least) & 3)
 }
 
 enum Way {
@@ -140,45 +148,57 @@ impl Asked {
         let cannot = |error: io::Error| self.failure(&format!("cannot be asked: {error}"));
         self.expect_alive()?;
         self.expect_requests_to_be_taken(begin, limit)?;
-        let mut number = self.way.raise(0, purpose).map_err(cannot)?;
+        let mut raised = None;
         loop {
-            // The process writes the answer before the number of the answer.
-            let answered = self.way.word(header::ANSWERED).is_some_and(|answered| answered >= number);
-            match self.read(number)? {
-                // The process has read the number of another request, written over this one, which did not say that it is ready.
-                Some((read, _)) if purpose == Purpose::Ready && !marks_ready(read) => {
-                    number = self.way.raise(number, purpose).map_err(cannot)?;
+            let there = self.way.number().map_err(cannot)?;
+            // A command that takes no lock may have written a smaller number over this one.
+            if raised.is_none_or(|number| there < number) {
+                raised = raised.or(self.raise(purpose).map_err(cannot)?);
+            }
+            if let Some(number) = raised {
+                // The process writes the answer before the number of the answer.
+                let answered = self.way.word(header::ANSWERED).is_some_and(|answered| answered >= number);
+                if let Some(answer) = self.read(number)? {
+                    return Ok(answer);
                 }
-                Some((_, answer)) => return Ok(answer),
-                None if answered => {
-                    return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())))
+                if answered {
+                    return Err(self.failure(&format!("could not write its answer to {}", self.folder.display())));
                 }
-                None => {}
             }
             if self.way.word(header::STATE) == Some(ProcessState::SteppedAside.number()) {
                 return Err(self.failure("does not answer: the guard has stepped aside in it"));
             }
             self.expect_alive()?;
             if begin.elapsed() >= limit {
-                return Err(self.failure(&format!("has not answered within {limit:?}")));
-            }
-            // Another request at the same time may have written a smaller number over this one.
-            if self.way.number().map_err(cannot)? < number {
-                self.way.raise(number, purpose).map_err(cannot)?;
+                let what = if raised.is_some() { "answered" } else { "answered another command" };
+                return Err(self.failure(&format!("has not {what} within {limit:?}")));
             }
             std::thread::sleep(POLL);
         }
     }
 
-    /// An answer to this request or a later one, behind the number of that.
-    fn read(&self, number: u64) -> Result<Option<(u64, String)>, Failure> {
+    /// Writes a request, and returns its number. `None` where the command has to try again: another one asks, or one number cannot have this purpose
+    /// and that of a request which the process may not have read.
+    fn raise(&self, purpose: Purpose) -> io::Result<Option<u64>> {
+        let (Way::Recording { reads: file, .. } | Way::File(file)) = &self.way;
+        let held = Locked::new(file.try_clone()?);
+        let there = self.way.number()?;
+        let unread = if self.has_answered(there) { 0 } else { there & 3 };
+        let both = unread | purpose as u64;
+        let says_another = is_last(both) && (purpose == Purpose::Ready || marks_ready(unread));
+        let waits = says_another || matches!(held, Err((_, Errno::WOULDBLOCK)));
+        (!waits).then(|| self.way.write(there, both)).transpose()
+    }
+
+    /// An answer to this request or a later one.
+    fn read(&self, number: u64) -> Result<Option<String>, Failure> {
         let text = match files::read_text_in(&self.folder, DUMP) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(Failure::at(self.folder.join(DUMP), error)),
         };
         let answers = serde_json::from_str::<Value>(&text).ok().and_then(|answer| answer["request"].as_u64());
-        Ok(answers.filter(|&answers| answers >= number).map(|answers| (answers, text)))
+        Ok(answers.filter(|&answers| answers >= number).map(|_| text))
     }
 
     fn has_answered(&self, number: u64) -> bool {
@@ -231,7 +251,11 @@ impl Way {
             Self::File(file) => {
                 let about = file.metadata()?;
                 let nanos = i128::from(about.mtime()) * 1_000_000_000 + i128::from(about.mtime_nsec());
-                Ok(u64::try_from(nanos).unwrap_or(0))
+                let number = u64::try_from(nanos).unwrap_or(0);
+                // The time at which the file was made has no purpose.
+                let is_asked =
+                    about.accessed()?.duration_since(about.modified()?).is_ok_and(|after| after == ACCESSED_AFTER);
+                Ok(if is_asked { number } else { number & !3 })
             }
         }
     }
@@ -240,21 +264,25 @@ impl Way {
         self.word(header::ANSWERED) != Some(0) && self.word(header::STATE) != Some(ProcessState::SteppedAside.number())
     }
 
-    fn raise(&self, least: u64, purpose: Purpose) -> io::Result<u64> {
+    /// Writes a number that is greater than the one there, and returns it.
+    fn write(&self, there: u64, purpose: u64) -> io::Result<u64> {
         /// The time step of a file system that counts in seconds, or in two.
         const COARSE: u64 = 2_000_000_000;
-        let there = self.number()?;
         let now = u64::try_from(unix_now().as_nanos()).unwrap_or(0);
-        let number = number_of(purpose, now.max(least).max(there.saturating_add(1)));
+        let number = number_of(purpose, now.max(there.saturating_add(1)));
         match self {
             Self::Recording { writes, .. } => {
                 writes.write_all_at(&number.to_le_bytes(), (header::ASKED * layout::WORD) as u64)?;
                 Ok(number)
             }
             Self::File(file) => {
-                file.set_modified(UNIX_EPOCH + Duration::from_nanos(number))?;
+                let set = |number: u64| {
+                    let at = UNIX_EPOCH + Duration::from_nanos(number);
+                    file.set_times(FileTimes::new().set_modified(at).set_accessed(at + ACCESSED_AFTER))
+                };
+                set(number)?;
                 if self.number()? <= there {
-                    file.set_modified(UNIX_EPOCH + Duration::from_nanos(number.saturating_add(COARSE)))?;
+                    set(number.saturating_add(COARSE))?;
                 }
                 self.number()
             }
@@ -282,57 +310,130 @@ fn writable(file: &File) -> io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lazyguard_core::report::{fails, is_last};
+    use lazyguard_core::report::fails;
+    use Purpose::{End, Fail, Ready, Report};
 
     #[test]
     fn the_number_of_a_request_has_its_purpose_and_is_the_least() {
         for least in 40..44 {
             for (purpose, expect) in [
-                (Purpose::Report, [false, false, false]),
-                (Purpose::End, [true, false, false]),
-                (Purpose::Ready, [false, false, true]),
-                (Purpose::Fail, [true, true, false]),
+                (Report, [false, false, false]),
+                (End, [true, false, false]),
+                (Ready, [false, false, true]),
+                (Fail, [true, true, false]),
             ] {
-                let number = number_of(purpose, least);
+                let number = number_of(purpose as u64, least);
                 assert!((least..least + 4).contains(&number), "{purpose:?} {least}");
                 assert_eq!([is_last(number), fails(number), marks_ready(number)], expect, "{purpose:?} {least}");
             }
         }
     }
 
-    /// Two commands ask at once, and the process looks when the later one's number is there.
-    #[test]
-    fn a_process_is_ready_only_when_it_has_read_that() {
-        let folder = std::env::temp_dir().join(format!("lazyguard-two-ask-{}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        let file = File::create(folder.join(REQUEST)).unwrap();
-        let process = std::process::id();
-        let started = Status::of(process).started().unwrap();
-        let asked =
-            |file: &File| Asked { process, started, folder: folder.clone(), way: Way::File(file.try_clone().unwrap()) };
-        let (one, guard) = (asked(&file), asked(&file));
-        let begin = guard.way.number().unwrap();
-        let answers = std::thread::spawn(move || {
-            let mut before = begin;
-            for overwrites in [true, false] {
-                while guard.way.number().unwrap() == before {
-                    std::thread::sleep(POLL);
-                }
-                before = guard.way.number().unwrap();
-                if overwrites {
-                    before = guard.way.raise(0, Purpose::Report).unwrap();
-                }
-                let new = guard.folder.join("new");
-                fs::write(&new, format!("{{\"request\": {before}}}")).unwrap();
-                fs::rename(&new, guard.folder.join(DUMP)).unwrap();
+    /// This process, asked through a recording or a file that no guard reads.
+    struct Unread {
+        folder: PathBuf,
+        recorded: bool,
+    }
+
+    impl Unread {
+        fn new(name: &str, recorded: bool) -> Self {
+            let folder = format!("lazyguard-{name}-{recorded}-{}", std::process::id());
+            let new = Self { folder: std::env::temp_dir().join(folder), recorded };
+            fs::create_dir_all(&new.folder).unwrap();
+            let file = File::create(new.folder.join(REQUEST)).unwrap();
+            // Without a request: every bit of a purpose is there, and says nothing.
+            file.set_modified(UNIX_EPOCH + Duration::from_nanos(1_700_000_000_000_000_003)).unwrap();
+            if recorded {
+                file.set_len(4096).unwrap();
+                file.write_all_at(&1u64.to_le_bytes(), (header::ANSWERED * layout::WORD) as u64).unwrap();
             }
-            before
+            new
+        }
+
+        /// As a command of its own sees it.
+        fn asked(&self) -> Asked {
+            let file = || File::options().read(true).write(true).open(self.folder.join(REQUEST)).unwrap();
+            let way = if self.recorded { Way::Recording { reads: file(), writes: file() } } else { Way::File(file()) };
+            let process = std::process::id();
+            Asked { process, started: Status::of(process).started().unwrap(), folder: self.folder.clone(), way }
+        }
+
+        /// Does as the guard; returns the number that it has read.
+        fn answers(&self) -> u64 {
+            let Asked { way, .. } = self.asked();
+            let (number, new) = (way.number().unwrap(), self.folder.join("new"));
+            fs::write(&new, format!("{{\"request\": {number}}}")).unwrap();
+            fs::rename(&new, self.folder.join(DUMP)).unwrap();
+            if let Way::Recording { writes, .. } = way {
+                writes.write_all_at(&number.to_le_bytes(), (header::ANSWERED * layout::WORD) as u64).unwrap();
+            }
+            number
+        }
+    }
+
+    impl Drop for Unread {
+        fn drop(&mut self) {
+            fs::remove_dir_all(&self.folder).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_request_that_has_not_been_read_loses_no_purpose_to_another() {
+        for recorded in [true, false] {
+            for (first, second, both) in [
+                (Report, Report, Some(Report)),
+                (End, Report, Some(End)),
+                (Report, End, Some(End)),
+                (Fail, Report, Some(Fail)),
+                (Fail, End, Some(Fail)),
+                (End, Fail, Some(Fail)),
+                (Ready, Report, Some(Ready)),
+                (Report, Ready, Some(Ready)),
+                (Ready, Ready, Some(Ready)),
+                (Ready, End, None),
+                (End, Ready, None),
+                (Ready, Fail, None),
+                (Fail, Ready, None),
+            ] {
+                let guard = Unread::new("two-ask", recorded);
+                let (one, other) = (guard.asked(), guard.asked());
+                let asked = one.raise(first).unwrap().expect("nobody else asks");
+                assert_eq!(asked & 3, first as u64, "{first:?}: the file was made with other bits");
+                let later = other.raise(second).unwrap();
+                assert_eq!(later.map(|number| number & 3), both.map(|both| both as u64), "{first:?} {second:?}");
+                assert_eq!(guard.answers(), later.unwrap_or(asked), "{first:?} {second:?}");
+                // The process has read the first request.
+                let later = other.raise(second).unwrap().expect("nothing is unread");
+                assert_eq!((later > asked, later & 3), (true, second as u64), "{first:?} {second:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_command_waits_while_another_one_asks() {
+        let guard = Unread::new("one-asks", false);
+        let held = Locked::new(File::open(guard.folder.join(REQUEST)).unwrap()).expect("nobody else has it");
+        assert_eq!(guard.asked().raise(End).unwrap(), None);
+        drop(held);
+        assert!(guard.asked().raise(End).unwrap().is_some_and(is_last));
+    }
+
+    #[test]
+    fn a_process_is_ready_when_it_has_read_that_behind_what_was_asked_before() {
+        let guard = Unread::new("ready", false);
+        let end = guard.asked().raise(End).unwrap();
+        let failure = guard.asked().answer(Ready, Duration::from_millis(50)).unwrap_err();
+        assert!(format!("{failure:?}").contains("has not answered another command within 50ms"), "{failure:?}");
+        let asks = std::thread::spawn({
+            let asked = guard.asked();
+            move || asked.answer(Ready, Duration::from_secs(20)).unwrap()
         });
-        let answer: Value =
-            serde_json::from_str(&one.answer(Purpose::Ready, Duration::from_secs(20)).unwrap()).unwrap();
-        let request = answer["request"].as_u64().unwrap();
-        assert!(marks_ready(request), "{request}");
-        assert_eq!(answers.join().unwrap(), request);
-        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(Some(guard.answers()), end);
+        while !marks_ready(guard.asked().way.number().unwrap()) {
+            std::thread::sleep(POLL);
+        }
+        let ready = guard.answers();
+        let answer: Value = serde_json::from_str(&asks.join().unwrap()).unwrap();
+        assert_eq!(answer["request"].as_u64(), Some(ready));
     }
 }
