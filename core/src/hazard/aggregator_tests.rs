@@ -141,3 +141,31 @@ fn every_code_has_its_sentences() {
         }
     }
 }
+
+#[test]
+fn the_advice_goes_by_the_class_of_the_call() {
+    for (code, call, advice) in [
+        (Code::LG104, "cuMemFree_v2", "Release the memory with cuMemFreeAsync (cudaFreeAsync), or "),
+        (Code::LG104, "cuMipmappedArrayDestroy", "Keep the memory until that work has ended"),
+        (Code::LG104, "cuIpcCloseMemHandle", "Keep the memory until that work has ended"),
+        (Code::LG104, "cuLibraryUnload", "Unload it after that work has ended"),
+        (
+            Code::LG110,
+            "cuLibraryLoadFromFile",
+            "Call cuLibraryLoadFromFile before lazyguard_ready(); LAZYGUARD_PROFILE ",
+        ),
+        (
+            Code::LG110,
+            "cuModuleLoadFatBinary",
+            "Call cuModuleLoadFatBinary before lazyguard_ready(); LAZYGUARD_PROFILE ",
+        ),
+        // A profile keeps functions by their names, and this one has none.
+        (Code::LG110, "cuFuncLoad", "Call cuFuncLoad before lazyguard_ready()."),
+        (Code::LG110, "cuLinkComplete", "Call cuLinkComplete before lazyguard_ready()."),
+    ] {
+        let mut fold = Aggregator::default();
+        fold.note(&noted(code, call, 1), Names::default());
+        let fix = &fold.hazards(false)[0].fix;
+        assert!(fix.starts_with(advice), "{code} {call}: {fix}");
+    }
+}

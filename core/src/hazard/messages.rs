@@ -1,7 +1,7 @@
 //! The sentences of a hazard.
 
 use super::{Flags, Hazard, StreamClass};
-use crate::api::Code;
+use crate::api::{Class, Code, EntryPoint};
 use crate::diagnose::messages::time;
 use crate::diagnose::Evidence;
 use crate::Nanos;
@@ -207,6 +207,7 @@ impl Words<'_> {
     fn fix(&self) -> String {
         let Self { hazard, .. } = self;
         let (kernel, other, call) = (self.kernel(), self.other(), hazard.call.as_str());
+        let class = EntryPoint::by_base(call.as_bytes()).next().map(EntryPoint::class);
         match hazard.code {
             Code::LG101 => format!(
                 "Load {kernel} before {other} is submitted: call cudaFuncGetAttributes or cuFuncLoad on it, or launch it \
@@ -218,14 +219,12 @@ impl Words<'_> {
                  cuKernelGetFunction on it; LAZYGUARD_PRELOAD=auto does this for libraries that are registered by then."
             ),
             Code::LG103 => format!("Submit {other} before {call}, or order the streams with an event."),
-            Code::LG104 => match call {
-                "cuMemFree" => "Release the memory with cuMemFreeAsync (cudaFreeAsync), or after that work has ended."
+            Code::LG104 => match class {
+                _ if call == "cuMemFree" => "Release the memory with cuMemFreeAsync (cudaFreeAsync), or after that work has ended."
                     .to_owned(),
-                "cuMemFreeHost" | "cuMemHostUnregister" | "cuArrayDestroy" | "cuMipmappedArrayDestroy" | "cuIpcCloseMemHandle" => {
-                    "Keep the memory until that work has ended, and release it then.".to_owned()
-                }
-                "cuModuleUnload" | "cuLibraryUnload" => "Unload it after that work has ended, or keep it.".to_owned(),
-                "cuCtxSetLimit" => "Set limits at the start, before anything is submitted.".to_owned(),
+                Some(Class::Free) => "Keep the memory until that work has ended, and release it then.".to_owned(),
+                Some(Class::ModuleUnload | Class::LibraryUnload) => "Unload it after that work has ended, or keep it.".into(),
+                _ if call == "cuCtxSetLimit" => "Set limits at the start, before anything is submitted.".to_owned(),
                 _ if hazard.stream_class == StreamClass::Legacy => {
                     "Use an asynchronous copy on a stream of its own and synchronize with the stream that is meant, or \
                      create the streams with CU_STREAM_NON_BLOCKING."
@@ -252,7 +251,7 @@ impl Words<'_> {
             ),
             Code::LG110 => match &hazard.kernel {
                 Some(kernel) => format!("Launch {kernel} once before lazyguard_ready(); LAZYGUARD_PROFILE loads it ahead."),
-                None if call.contains("Load") => {
+                None if matches!(class, Some(Class::ModuleLoad | Class::LibraryLoad)) => {
                     format!("Call {call} before lazyguard_ready(); LAZYGUARD_PROFILE loads ahead what it loads.")
                 }
                 None => format!("Call {call} before lazyguard_ready()."),
