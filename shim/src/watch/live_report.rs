@@ -32,10 +32,16 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
     let now = guard.now();
     let mut snapshot = snapshot_at(&recording, now, threshold, guard.settings.patience_nanos()).ok()?;
     snapshot.awake_since = awake_since;
-    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-    let left: Vec<Waiting> =
-        calls.filter(|call| !still_inside(call)).map(|call| (call.thread, call.record.entered)).collect();
-    snapshot.blocked.retain(|call| !left.contains(&(call.thread, call.entered)));
+    // On a busy machine most calls return while the recording is read.
+    let mut inside: Vec<Waiting> = Vec::new();
+    for (_, slot) in guard.tracker.threads() {
+        let call = slot.published();
+        if call.as_ref().is_none_or(still_inside) {
+            inside.extend(call.map(|call| (call.thread, call.record.entered)));
+            inside.extend(slot.in_nccl().map(|(.., entered)| (slot.thread(), entered)));
+        }
+    }
+    snapshot.blocked.retain(|call| call.queries.is_some() || inside.contains(&(call.thread, call.entered)));
     for call in &mut snapshot.blocked {
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
     }
