@@ -1,6 +1,7 @@
 //! Contexts of the state, from their first use to their end.
 
 use super::context::Context;
+use super::stream::Stream;
 use super::tracker::Tracker;
 use crate::replay::Scope;
 use crate::sync::lock;
@@ -72,22 +73,30 @@ impl Tracker {
         self.contexts.iter().filter(|(_, c)| c.alive())
     }
 
-    pub fn context_gone(&self, handle: u64) {
-        let Some((_, number)) = self.context_numbers.remove(&handle) else { return };
-        let Some(context) = self.contexts.get(number) else { return };
-        context.end();
+    /// The driver is about to end a context: its handles may soon be others'. Its streams stay, as destroyed ones, until [`Self::context_ended`].
+    pub fn context_ends(&self, handle: u64) -> Option<u32> {
+        let (_, number) = self.context_numbers.remove(&handle)?;
+        self.contexts.get(number)?.end();
         self.stream_numbers.retain(|_, stream| {
-            let gone = self.streams.get(*stream).is_some_and(|s| s.context() == number);
-            if gone {
-                self.end_stream(*stream);
-            }
-            !gone
+            let of_it = self.streams.get(*stream).filter(|s| s.context() == number);
+            of_it.into_iter().for_each(Stream::set_destroyed);
+            of_it.is_none()
         });
+        self.next_epoch();
+        Some(number)
+    }
+
+    pub fn context_ended(&self, number: u32) {
         self.reap(number, true);
+        self.streams().filter(|(_, s)| s.context() == number).for_each(|(stream, _)| self.end_stream(stream));
         self.present.retain(|key, _| key.1 != number);
         self.functions.iter().for_each(|(_, f)| f.forget_context(number));
         self.next_epoch();
         self.contexts.give_back(number);
+    }
+
+    pub fn context_gone(&self, handle: u64) {
+        self.context_ends(handle).into_iter().for_each(|number| self.context_ended(number));
     }
 
     pub(super) fn idle_until(&self, context: u32) -> Nanos {

@@ -227,6 +227,22 @@ fn a_lost_context_takes_its_streams_along_and_leaves_the_kernels() {
     assert!(tracker.known_context(0xa).is_none());
 }
 
+#[test]
+fn the_work_of_a_context_is_in_flight_until_its_end_and_its_handles_are_others_before() {
+    let tracker = Tracker::default();
+    let c = tracker.context(0xa, 0);
+    let s = created(&tracker, 0x100, c);
+    submit(&tracker, s, 10);
+    let ends = tracker.context_ends(0xa).unwrap();
+    assert!(tracker.known_context(0xa).is_none() && tracker.contexts().next().is_none());
+    let other = created(&tracker, 0x100, tracker.context(0xa, 20));
+    assert_ne!(other, s);
+    assert_eq!(tracker.in_flight(c).iter().map(|f| f.stream).collect::<Vec<_>>(), [s]);
+    tracker.context_ended(ends);
+    assert!(tracker.in_flight(c).is_empty());
+    assert!(tracker.stream_entry(other).unwrap().alive() && !tracker.stream_entry(s).unwrap().alive());
+}
+
 /// A thread that may launch on the stream on the fast path, and has a segment.
 fn launching(tracker: &Tracker, thread: u32, stream: u32, context: u32) -> &ThreadSlot {
     use crate::trace::{Lane, Record};

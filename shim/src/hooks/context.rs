@@ -14,6 +14,7 @@ use crate::watch::driver_environment;
 use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::RawPayload;
+use std::cell::Cell;
 
 pub(super) fn init(entry: Entry, real: impl Real) -> i32 {
     let entered = clock::system_nanos();
@@ -39,19 +40,24 @@ pub(super) fn comes(entry: Entry, context: Handle, device: i32, primary: bool, r
 }
 
 pub(super) fn destroy(entry: Entry, context: Handle, real: impl Real) -> i32 {
-    published(entry, real, |call| {
+    let ends = Cell::new(None);
+    let before = |call: &mut Call| {
         // Before the call, as with streams; a context that the driver refuses to destroy is learnt again.
         call.about.context = call.guard.tracker.known_context(context as u64).unwrap_or(0);
         call.waits_for_others();
-        gone(call, call.about.context, context as u64);
+        forgotten(call, call.about.context, context as u64);
+        ends.set(call.guard.tracker.context_ends(context as u64));
         idle::settle();
+    };
+    // The call waits for the context's work, which a report names until then.
+    observe(entry, before, real, |call, _| {
+        ends.get().into_iter().for_each(|number| call.guard.tracker.context_ended(number));
     })
 }
 
-fn gone(call: &Call, context: u32, handle: u64) {
+fn forgotten(call: &Call, context: u32, handle: u64) {
     call.guard.loader.context_gone(context, handle);
     call.guard.profile.iter().for_each(|profile| profile.context_gone(context));
-    call.guard.tracker.context_gone(handle);
 }
 
 /// A device's primary context was released or reset; the last release and every reset destroy it.
@@ -72,7 +78,10 @@ pub(super) fn primary_gone(entry: Entry, device: i32, real: impl Real) -> i32 {
         }
         let of_device = call.guard.tracker.contexts().filter(|(_, context)| context.is_primary_of(device));
         let of_device: Vec<_> = of_device.map(|(number, context)| (number, context.handle())).collect();
-        of_device.into_iter().for_each(|(number, handle)| gone(call, number, handle));
+        for (number, handle) in of_device {
+            forgotten(call, number, handle);
+            call.guard.tracker.context_gone(handle);
+        }
     })
 }
 
