@@ -4,6 +4,7 @@
  *        odd_stack heap      a thread whose stack lies in memory from malloc
  *        odd_stack context   another stack that the main thread has gone over to
  *        odd_stack signal    the handler of a signal
+ *        odd_stack left      a thread whose process's main thread has left
  * hangs in cuStreamSynchronize: on_it <- entry
  * build: -fno-optimize-sibling-calls */
 #include "stuck.h"
@@ -59,14 +60,16 @@ int main(int argc, char **argv) {
   }
   pthread_t thread;
   pthread_attr_t attributes;
+  const int leaves = strcmp(kind, "left") == 0;
   if (pthread_attr_init(&attributes) != 0) return 2;
   if (strcmp(kind, "tiny") == 0) {
     if (pthread_attr_setstacksize(&attributes, TINY) != 0) return 2;
   } else if (strcmp(kind, "heap") == 0) {
     if (pthread_attr_setstack(&attributes, aligned_alloc(4096, ORDINARY), ORDINARY) != 0) return 2;
-  } else {
+  } else if (!leaves) {
     return 2;
   }
   if (pthread_create(&thread, &attributes, entry, NULL) != 0) return 2;
+  if (leaves) pthread_exit(NULL);
   return pthread_join(thread, NULL);
 }

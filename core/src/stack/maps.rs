@@ -37,7 +37,13 @@ pub fn undeleted(path: &str) -> &str {
 
 /// Empty where it cannot be read.
 pub fn own_maps() -> String {
-    let text = std::fs::read("/proc/self/maps").unwrap_or_default();
+    // The process's own file is empty once its main thread has left.
+    let of_thread = || std::fs::read("/proc/thread-self/maps");
+    let text = std::fs::read("/proc/self/maps")
+        .ok()
+        .filter(|text| !text.is_empty())
+        .or_else(|| of_thread().ok())
+        .unwrap_or_default();
     String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 

@@ -5,6 +5,7 @@
 
 use super::clock;
 use super::readable::PAGE;
+use super::thread;
 use lazyguard_core::stack::Memory;
 use lazyguard_core::Nanos;
 use std::cell::{Cell, OnceCell};
@@ -85,8 +86,9 @@ pub fn read_without_files(address: u64, into: &mut [u8]) -> Result<(), Unread> {
 fn by_call(address: u64, into: &mut [u8]) -> Option<usize> {
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // By the thread: the process's own number has no memory once its main thread has left.
     // SAFETY: the local bytes are valid for writing; the kernel checks the others.
-    let read = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
+    let read = unsafe { libc::process_vm_readv(thread::own_number() as i32, &local, 1, &remote, 1, 0) };
     usize::try_from(read).ok()
 }
 
@@ -111,7 +113,8 @@ impl OwnMemory {
     }
 
     fn some_by_file(&self, address: u64, into: &mut [u8]) -> usize {
-        let file = self.file.get_or_init(|| File::open("/proc/self/mem").ok());
+        let own = || format!("/proc/self/task/{}/mem", thread::own_number());
+        let file = self.file.get_or_init(|| File::open(own()).ok());
         // Offsets in the file are signed.
         let is_a_place = i64::try_from(address).is_ok();
         file.as_ref().filter(|_| is_a_place).and_then(|file| file.read_at(into, address).ok()).unwrap_or(0)

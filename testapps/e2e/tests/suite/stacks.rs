@@ -154,6 +154,11 @@ fn on_another_stack_that_the_thread_has_gone_over_to() {
 }
 
 #[test]
+fn of_a_thread_whose_main_thread_has_left() {
+    on_an_odd_stack(lazyguard_e2e::this_test!(), "left");
+}
+
+#[test]
 fn of_a_process_that_still_hangs_by_its_id() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let mut running = Run::new(&work, stack_program("chain")).guarded().kept().hang_after("200ms").start();
