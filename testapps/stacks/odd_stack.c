@@ -1,19 +1,23 @@
-/* A driver call on a stack of an unusual kind.
+/* A driver call on a stack of an unusual kind, or at an unusual time.
  *
  * usage: odd_stack tiny      a thread with a stack of 16 KiB
  *        odd_stack heap      a thread whose stack lies in memory from malloc
  *        odd_stack context   another stack that the main thread has gone over to
  *        odd_stack signal    the handler of a signal
  *        odd_stack left      a thread whose process's main thread has left
+ *        odd_stack end       the destructor of a library, when the process ends
  * hangs in cuStreamSynchronize: on_it <- entry
  * build: -fno-optimize-sibling-calls */
 #include "stuck.h"
 
+#include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 static CUcontext context;
 static CUstream stream;
@@ -38,7 +42,17 @@ __attribute__((noinline)) static int interrupted(void) {
   return raise(SIGUSR1) + 1; /* interrupted */
 }
 
-static void entry_of_context(void) { entry(NULL); }
+static void entry_of_another(void) { entry(NULL); }
+
+static int waits_at_the_end(void) {
+  char path[PATH_MAX] = "";
+  if (readlink("/proc/self/exe", path, sizeof path - 32) < 0) return 2;
+  strcpy(strrchr(path, '/'), "/libends.so");
+  void *library = dlopen(path, RTLD_NOW);
+  if (library == NULL) return 2;
+  *(void (**)(void))dlsym(library, "ends_by") = entry_of_another;
+  return 0;
+}
 
 int main(int argc, char **argv) {
   enum { TINY = 16384, ORDINARY = 1 << 17 };
@@ -51,13 +65,14 @@ int main(int argc, char **argv) {
     there.uc_stack.ss_sp = malloc(ORDINARY);
     there.uc_stack.ss_size = ORDINARY;
     there.uc_link = &here;
-    makecontext(&there, entry_of_context, 0);
+    makecontext(&there, entry_of_another, 0);
     return swapcontext(&here, &there);
   }
   if (strcmp(kind, "signal") == 0) {
     if (signal(SIGUSR1, handler) == SIG_ERR) return 2;
     return interrupted();
   }
+  if (strcmp(kind, "end") == 0) return waits_at_the_end();
   pthread_t thread;
   pthread_attr_t attributes;
   const int leaves = strcmp(kind, "left") == 0;

@@ -10,11 +10,16 @@ use crate::runtime::{door, memory, process, standard_error};
 use crate::watch::telling;
 use lazyguard_core::stack::{mappings, own_maps};
 use lazyguard_core::trace::ProcessState;
+use std::ffi::c_void;
 
-/// The C library calls this after the program's own exit handlers.
+/// The C library calls this after the program's own exit handlers, among the destructors of the libraries.
 #[used]
 #[link_section = ".fini_array"]
 static UNLOADED: extern "C-unwind" fn() = exiting;
+
+extern "C" {
+    fn __cxa_atexit(handler: extern "C-unwind" fn(*mut c_void), argument: *mut c_void, object: *mut c_void) -> i32;
+}
 
 fn clear_up() {
     let Some(last) = last_guard().filter(|last| last.id == std::process::id()) else { return };
@@ -52,9 +57,19 @@ fn say_what_was_missed() {
 
 #[link_section = ".text.lazyguard_start"]
 extern "C-unwind" fn exiting() {
-    if process::was_ever_armed() || !environment::is_empty() {
+    if !process::was_ever_armed() && environment::is_empty() {
+        return;
+    }
+    // Another library's destructor may still wait for the device. The C library calls a handler that a destructor adds once all destructors are over,
+    // and has kept the memory for one.
+    // SAFETY: a function of this library, which is never unloaded.
+    if unsafe { __cxa_atexit(over, std::ptr::null_mut(), std::ptr::null_mut()) } != 0 {
         finish();
     }
+}
+
+extern "C-unwind" fn over(_: *mut c_void) {
+    finish();
 }
 
 #[inline(never)]

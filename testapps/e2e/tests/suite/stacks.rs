@@ -63,7 +63,7 @@ impl Hung {
         let live: Vec<_> = hang["stacks"][0]["frames"].as_array().into_iter().flatten().map(place).collect();
         assert_eq!(live, later, "left: live; right: from the folder");
         // Frames of the system's libraries are only counted.
-        let system = ["libc.so", "libc-", "libstdc++.so", "libpthread"];
+        let system = ["libc.so", "libc-", "libstdc++.so", "libpthread", "ld-linux"];
         let own = live.iter().filter(|(module, _)| !system.iter().any(|name| module.starts_with(name)));
         let said: Vec<_> = own.map(|(module, offset)| format!("{module}+{offset:#x}")).collect();
         assert_eq!(self.live_lines(), said, "{}", self.said);
@@ -156,6 +156,11 @@ fn on_another_stack_that_the_thread_has_gone_over_to() {
 #[test]
 fn of_a_thread_whose_main_thread_has_left() {
     on_an_odd_stack(lazyguard_e2e::this_test!(), "left");
+}
+
+#[test]
+fn of_a_librarys_destructor_when_the_process_ends() {
+    on_an_odd_stack(lazyguard_e2e::this_test!(), "end");
 }
 
 #[test]
