@@ -1,6 +1,6 @@
 //! Lines and reports on standard error. A program may have opened a file of its own as descriptor 2. So the guard remembers the descriptor's identity from
 //! the beginning, and writes nothing to another file. One that has changed before arming is a daemon's new standard error, unless it is an ordinary file
-//! that is open for reading too.
+//! that is open for reading too, or that is not appended to and took a number that was closed at the beginning.
 //!
 //! Must not: write anything but a [`Block`].
 
@@ -41,10 +41,11 @@ pub fn at_start() {
 pub fn when_armed() {
     let now = identity().unwrap_or((0, 0));
     // SAFETY: takes integers only.
-    let access = || unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) } & libc::O_ACCMODE;
+    let how = || unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_GETFL) };
+    let was_closed = remembered().1 == 0;
+    let has_data = |how| how & libc::O_ACCMODE == libc::O_RDWR || was_closed && how & libc::O_APPEND == 0;
     if now != remembered() {
-        // An ordinary file that is open for reading and writing has the program's data.
-        keep(if is_ordinary() && access() == libc::O_RDWR { (0, 0) } else { now });
+        keep(if is_ordinary() && has_data(how()) { (0, 0) } else { now });
     }
 }
 
