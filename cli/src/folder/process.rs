@@ -99,7 +99,7 @@ pub(crate) fn recording_of(process: u32, maps: &str) -> Result<Option<PathBuf>, 
 /// The guarded processes of this machine that this user may look into and that keep a recording, by their ids.
 pub(crate) fn guarded() -> Vec<u32> {
     let has_recording = |process: &u32| {
-        let maps = files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default();
+        let maps = files::read_lossy(files::about_memory(*process, "maps")).unwrap_or_default();
         recording_of(*process, &maps).is_ok_and(|recording| recording.is_some())
     };
     let mut guarded: Vec<_> = files::numbered("/proc").filter(has_recording).collect();

@@ -63,7 +63,7 @@ const OTHERS: &str = "a seccomp filter, a user namespace or a security module fo
                       the profile needs a ptrace rule";
 
 pub(crate) fn maps_of(process: u32) -> Result<String, Failure> {
-    files::read_lossy(format!("/proc/{process}/maps")).map_err(|error| {
+    files::read_lossy(files::about_memory(process, "maps")).map_err(|error| {
         let why = match Status::of(process) {
             Status::Gone => "there is no process with this id, and no folder of this name".to_owned(),
             _ => why(process, &error),

@@ -16,7 +16,7 @@ use std::ffi::{c_int, OsString};
 use std::fs::{self, File, FileType, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -42,6 +42,17 @@ pub(crate) fn host_name() -> Option<String> {
 /// The entries of a folder whose names are numbers, such as the processes in `/proc`.
 pub(crate) fn numbered<T: FromStr>(folder: impl AsRef<Path>) -> impl Iterator<Item = T> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// A file about the memory of a process (`maps`, `mem`): another thread's once the main thread has left, whose own has nothing then.
+pub(crate) fn about_memory(process: u32, name: &str) -> PathBuf {
+    let own = PathBuf::from(format!("/proc/{process}"));
+    let has_left = fs::read_link(own.join("exe")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+    let another = || numbered::<u32>(own.join("task")).find(|thread| *thread != process);
+    match has_left.then(another).flatten() {
+        Some(thread) => own.join(format!("task/{thread}/{name}")),
+        None => own.join(name),
+    }
 }
 
 pub(crate) fn open_to_write(path: &Path) -> io::Result<File> {

@@ -56,7 +56,7 @@ impl Watch {
             if self.known.contains(&who) || with_folder.contains(&who.process()) {
                 continue;
             }
-            let maps = files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default();
+            let maps = files::read_lossy(files::about_memory(who.process(), "maps")).unwrap_or_default();
             let (has_driver, has_guard) = loaded(&maps, &self.library);
             if !has_driver {
                 continue;

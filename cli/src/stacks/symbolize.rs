@@ -63,7 +63,7 @@ impl Symbolizer {
 
     /// Adds the mappings of a live process, for files loaded after the recording's texts were made.
     pub fn and_process(mut self, process: u32) -> Self {
-        self.ranges.extend(mapped(&files::read_lossy(format!("/proc/{process}/maps")).unwrap_or_default()));
+        self.ranges.extend(mapped(&files::read_lossy(files::about_memory(process, "maps")).unwrap_or_default()));
         self
     }
 

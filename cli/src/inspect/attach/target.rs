@@ -37,7 +37,7 @@ impl Memory for ProcessMemory {
 
 impl Target {
     pub fn open(process: u32) -> Result<Self, String> {
-        let path = |name: &str| format!("/proc/{process}/{name}");
+        let path = |name: &str| files::about_memory(process, name);
         let read = files::read_lossy(path("maps")).and_then(|maps| Ok((maps, files::open(path("mem"))?)));
         let (maps, memory) = read.map_err(|error| refused::why(process, &error))?;
         if maps.is_empty() {
@@ -51,7 +51,7 @@ impl Target {
     }
 
     pub fn has_other_modules_now(&self) -> bool {
-        files::read_lossy(format!("/proc/{}/maps", self.process)).is_ok_and(|maps| with_code(&maps) != self.modules)
+        files::read_lossy(files::about_memory(self.process, "maps")).is_ok_and(|maps| with_code(&maps) != self.modules)
     }
 
     /// Whether it is still the process that was opened: ids are used again.

@@ -181,6 +181,23 @@ fn of_a_process_that_still_hangs_by_its_id() {
 }
 
 #[test]
+fn of_a_process_whose_main_thread_has_left_by_its_id() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let left = Run::new(&work, stack_program("odd_stack")).args(["left"]);
+    let mut running = left.guarded().kept().hang_after("200ms").start();
+    running.until_a_hang_is_reported();
+    let of_it = |asked: &str| {
+        let output = Command::new(command()).args([asked, &running.process().to_string()]).output();
+        let output = output.unwrap_or_else(|error| panic!("lazyguard {asked}: {error}"));
+        (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (code, printed) = of_it("report");
+    assert!(code == Some(0) && printed.contains("    at on_it, "), "{printed}");
+    let (code, printed) = of_it("health");
+    assert!(code == Some(117) && printed.starts_with("hang: "), "{printed}");
+}
+
+#[test]
 fn in_the_handler_of_a_signal_and_below_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let hung = Hung::of(Run::new(&work, stack_program("odd_stack")).args(["signal"]));
