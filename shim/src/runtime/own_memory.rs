@@ -113,8 +113,9 @@ impl OwnMemory {
     }
 
     fn some_by_file(&self, address: u64, into: &mut [u8]) -> usize {
-        let own = || format!("/proc/self/task/{}/mem", thread::own_number());
-        let file = self.file.get_or_init(|| File::open(own()).ok());
+        // A kernel before 3.17 has the process's file alone. No number names the thread: `/proc` may be that of another namespace.
+        let own = || File::open("/proc/thread-self/mem").or_else(|_| File::open("/proc/self/mem"));
+        let file = self.file.get_or_init(|| own().ok());
         // Offsets in the file are signed.
         let is_a_place = i64::try_from(address).is_ok();
         file.as_ref().filter(|_| is_a_place).and_then(|file| file.read_at(into, address).ok()).unwrap_or(0)
