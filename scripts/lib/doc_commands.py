@@ -170,7 +170,7 @@ def fault_of(arguments):
         return None if command in help_of("") else f"no option {command}"
     if command not in commands_of_lazyguard():
         return f"no command {command}"
-    known = help_of(command)
+    known = help_of(options.pop(0) if command == "help" and options else command)
     for option in options:
         name = option.split("=")[0]
         if re.match(r"--?[a-z]", name) and not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", known):

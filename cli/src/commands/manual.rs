@@ -35,7 +35,9 @@ pub(crate) fn settings() -> Outcome {
 }
 
 pub(crate) fn man(command: Option<&str>, out: Option<&Path>) -> Outcome {
-    let mut all = Arguments::command();
+    // A page names the version below, where there is no room for its commit.
+    let all = Arguments::command().version(env!("CARGO_PKG_VERSION")).disable_help_subcommand(true);
+    let mut all = all.mut_subcommands(|command| command.disable_help_subcommand(true));
     all.build();
     if let Some(folder) = out {
         let written = std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(all, folder));

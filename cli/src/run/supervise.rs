@@ -92,7 +92,7 @@ pub(super) fn supervise(
 }
 
 fn name_of(folder: &Path) -> String {
-    folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    process_with(folder).map_or_else(|| folder.display().to_string(), |process| format!("process {process}"))
 }
 
 #[derive(Clone, Copy, Debug)]

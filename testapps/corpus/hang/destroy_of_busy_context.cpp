@@ -1,6 +1,6 @@
 // A context is destroyed while a persistent kernel runs in it, and another thread waits for that kernel: the destruction waits too.
 // expect: LG204 culprit=spin_until
-// card: no, because it was not run there
+// card: yes
 #include "../corpus.hpp"
 
 SCENARIO(destroy_of_busy_context) {

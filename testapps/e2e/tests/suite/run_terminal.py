@@ -256,7 +256,7 @@ def a_live_table_gives_the_terminal_back(term, before, folder):
     is_whole = "stty -a | tr ' ' '\\n' | grep -xE -- '-?(icanon|echo)' | tr '\\n' '+'; echo"
     term.runs(before)
     term.expect(enters)
-    term.expect("lazyguard top: 1 process, 1 hangs")
+    term.expect("lazyguard top: 1 process, 1 hang")
     term.expect("HANG LG203")
     fcntl.ioctl(term.screen_file, termios.TIOCSWINSZ, struct.pack("HHHH", 3, 10, 0, 0))
     term.expect(r"\x1b\[Hlazyguard \x1b\[K.*\n.*\n\x1b\[J\x1b\[3;1H\d+ more lines; q quits")

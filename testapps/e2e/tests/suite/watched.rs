@@ -125,7 +125,7 @@ fn top_is_a_table_and_at_a_terminal_a_live_one() {
     let table = Run::new(&work, command()).args(["top", &folder]).finish();
     assert_eq!((table.code, table.stderr.as_str()), (Some(0), ""), "{table}");
     let lines: Vec<_> = table.stdout.lines().collect();
-    assert!(lines[0].starts_with("lazyguard top: 1 process, 1 hangs, ") && lines[1].starts_with("RANK  "), "{table}");
+    assert!(lines[0].starts_with("lazyguard top: 1 process, 1 hang, ") && lines[1].starts_with("RANK  "), "{table}");
     assert!(lines[2].contains("HANG LG203") && lines[2].contains("cuStreamWaitValue32_v2 on stream"), "{table}");
     assert!(
         lines[4].starts_with("  HANG LG203: ") && table.stdout.contains("): cuStreamSynchronize on stream"),
