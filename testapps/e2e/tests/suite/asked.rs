@@ -177,7 +177,10 @@ fn a_dump_is_asked_for_by_the_folder_as_well_and_says_what_else_to_do() {
         "{gone}"
     );
     let nothing = dump(&work.folder("nothing"));
-    assert!(nothing.code == Some(1) && nothing.stderr.contains("no guarded process has a recording in it"), "{nothing}");
+    assert!(
+        nothing.code == Some(1) && nothing.stderr.contains("no guarded process has a recording in it"),
+        "{nothing}"
+    );
     let nowhere = dump(Path::new("no-such-thing"));
     assert!(nowhere.code == Some(2) && nowhere.stderr.contains("neither a process nor a folder"), "{nowhere}");
 }
