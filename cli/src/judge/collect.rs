@@ -239,14 +239,14 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
         unnamed.entry((first.thread, first.at)).or_default().push(first);
     }
     if !unnamed.is_empty() {
-        // A CUDA runtime has made the call: its record says by which path of the program.
-        opened.visit(|Entry { record, thread, .. }| {
+        // A CUDA runtime has made the call: its record says by which path of the program. Unread, it costs the program's line alone.
+        let _ = opened.visit(|Entry { record, thread, .. }| {
             let of_call = unnamed.get_mut(&(*thread, record.entered)).filter(|_| record.path != 0);
             of_call
                 .into_iter()
                 .flatten()
                 .for_each(|first| first.caller = callers.caller(record, opened.recording.strings()));
-        })?;
+        });
     }
     for first in unnamed.into_values().flatten() {
         first.place = callers.name(first.caller).map(str::to_owned);
