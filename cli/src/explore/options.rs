@@ -1,7 +1,7 @@
 //! The options of `lazyguard explore`.
 
+use crate::folder::duration;
 use clap::ValueHint;
-use lazyguard_core::settings::duration;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -70,11 +70,14 @@ impl Arguments {
     /// The options of each run by which it tells hazards.
     pub fn rules(&self) -> Vec<OsString> {
         let suppress = self.suppress.iter().map(|path| ("--suppress", path));
-        let all = self.baseline.iter().map(|path| ("--baseline", path)).chain(suppress);
-        all.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
+        as_options(self.baseline.iter().map(|path| ("--baseline", path)).chain(suppress))
     }
 }
 
+pub(super) fn as_options<'a>(files: impl Iterator<Item = (&'static str, &'a PathBuf)>) -> Vec<OsString> {
+    files.flat_map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]).collect()
+}
+
 fn time(value: &str) -> Result<Duration, String> {
-    duration(value).map(Duration::from_nanos).ok_or_else(|| "not a duration: 500ms, 30s, 2m".to_owned())
+    duration(value).map(Duration::from_nanos)
 }

@@ -1,5 +1,6 @@
 //! The result of a search: lines on standard error, the schedule, and the reports of the last run.
 
+use super::options::as_options;
 use super::schedule::Schedule;
 use super::{limits, threshold_of_run, Explorer, Found, Ran, PLAIN_REPLAYS};
 use crate::judge::explored::{EndedOtherwise, Explored, HazardExplored};
@@ -75,7 +76,7 @@ impl Explorer {
         self.runner.forget(name);
         let file = self.runner.root.join("explored.json");
         files::write(&file, &serde_json::to_string(explored).unwrap_or_default())?;
-        let mut more = self.forms();
+        let mut more = as_options(self.arguments.written());
         more.extend([EXPLORED.into(), file.into()]);
         if self.arguments.hang_after.is_none() {
             let threshold = threshold_of_run().max(self.threshold);
@@ -103,12 +104,6 @@ impl Explorer {
             true => "provoked".to_owned(),
             false => format!("not provoked in {}", counted(self.made, "run")),
         }
-    }
-
-    /// The files that the last run writes.
-    fn forms(&self) -> Vec<OsString> {
-        let files = self.arguments.written().map(|(flag, path)| [flag.into(), path.as_os_str().to_owned()]);
-        files.flatten().collect()
     }
 
     pub fn end(&self) {

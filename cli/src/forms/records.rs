@@ -74,7 +74,7 @@ impl<'a, 'o> Printer<'a, 'o> {
     pub fn print_after(&mut self, before: &str, entry: &Entry) -> io::Result<()> {
         let record = &entry.record;
         let so_far = self.lines.opened.recording.facts().last_seen.saturating_sub(record.entered);
-        let caller = self.callers.caller(record, self.lines.opened.recording.strings());
+        let texts = self.lines.opened.recording.strings();
         let line = self.lines.of(entry);
         match self.format {
             Format::Json => {
@@ -83,6 +83,7 @@ impl<'a, 'o> Printer<'a, 'o> {
                 out.write_all(b"\n")
             }
             Format::Text => {
+                let caller = self.callers.caller(record, texts);
                 let (kind, so_far, caller) = (record.kind, Took(so_far), self.callers.name(caller));
                 write_line!(self.out, "{before}{}", Text { line: &line, kind, so_far, caller })
             }

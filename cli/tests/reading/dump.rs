@@ -54,7 +54,7 @@ fn one_that_does_not_answer_is_waited_for_as_long_as_is_said() {
     let ahead = u64::MAX / 4;
     set_past_the_mode(&folder, ahead);
     refused(&process.id(), &["--timeout", "10ms"]);
-    // The least with the purpose of the number there, which nobody has read.
+    // The request keeps the purpose of the number there, which no process has read.
     assert_eq!(word(&folder, ASKED), ahead + 4);
 }
 

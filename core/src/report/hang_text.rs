@@ -184,9 +184,8 @@ impl HangReport {
     /// The program's innermost frame.
     pub(super) fn place_of(&self, origin: &Origin) -> Option<String> {
         let known: Vec<_> = origin.addresses().filter_map(|address| self.known(address)).collect();
-        let object = |runtime: &NudgeAnswer| runtime.object.rsplit('/').next().map(str::to_owned);
-        let is_linked =
-            |own: &FrameSeen| self.preload.runtimes.iter().any(|one| object(one).as_ref() == Some(&own.module));
+        let is_in = |own: &FrameSeen, runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(&own.module);
+        let is_linked = |own: &FrameSeen| self.preload.runtimes.iter().any(|runtime| is_in(own, runtime));
         FrameSeen::program_s(&known, &self.kernels(), is_linked).map(FrameSeen::short)
     }
 

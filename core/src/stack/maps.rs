@@ -38,12 +38,8 @@ pub fn undeleted(path: &str) -> &str {
 /// Empty where it cannot be read.
 pub fn own_maps() -> String {
     // The process's own file is empty once its main thread has left.
-    let of_thread = || std::fs::read("/proc/thread-self/maps");
-    let text = std::fs::read("/proc/self/maps")
-        .ok()
-        .filter(|text| !text.is_empty())
-        .or_else(|| of_thread().ok())
-        .unwrap_or_default();
+    let files = ["/proc/self/maps", "/proc/thread-self/maps"].into_iter();
+    let text = files.filter_map(|path| std::fs::read(path).ok()).find(|text| !text.is_empty()).unwrap_or_default();
     String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 

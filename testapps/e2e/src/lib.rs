@@ -34,6 +34,21 @@ pub use recording::{
 pub use run::{Outcome, Run, Running, PATIENCE};
 pub use work::{skipped, Work};
 
+/// The beginning of a Python program: a context, a stream, and a word of the device's memory.
+#[macro_export]
+macro_rules! python_session {
+    () => {
+        "import ctypes, os, sys, threading, time\n\
+         driver = ctypes.CDLL('libcuda.so.1')\n\
+         context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
+         assert driver.cuInit(0) == 0\n\
+         assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
+         assert driver.cuCtxSetCurrent(context) == 0\n\
+         assert driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)) == 0\n\
+         assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0\n"
+    };
+}
+
 /// The path of the test function that contains the call, as the harness lists it.
 #[macro_export]
 macro_rules! this_test {

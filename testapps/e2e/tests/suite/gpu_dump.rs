@@ -12,16 +12,11 @@ const LONG: Duration = lazyguard_e2e::PATIENCE;
 const HANGS: [&str; 4] = ["--preload", "off", "--hang-after", "300ms"];
 
 /// A session, a stream that waits for a value that no operation writes, and the synchronize that is blocked by it.
-const HANG: &str = "import ctypes, sys, time\n\
-    driver = ctypes.CDLL('libcuda.so.1')\n\
-    context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
-    assert driver.cuInit(0) == 0\n\
-    assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
-    assert driver.cuCtxSetCurrent(context) == 0\n\
-    assert driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)) == 0\n\
-    assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0\n\
-    assert driver.cuStreamWaitValue32_v2(stream, word, 7, 1) == 0\n\
-    print('blocked:', driver.cuStreamSynchronize(stream), flush=True)\n";
+const HANG: &str = concat!(
+    lazyguard_e2e::python_session!(),
+    "assert driver.cuStreamWaitValue32_v2(stream, word, 7, 1) == 0\n\
+    print('blocked:', driver.cuStreamSynchronize(stream), flush=True)\n"
+);
 
 /// The dump in a process's folder: whole, the owner's alone, of the format's machine; and nothing else is left of it.
 fn expect_dump(folder: &Folder) -> Vec<u8> {

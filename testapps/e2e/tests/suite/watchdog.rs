@@ -633,18 +633,13 @@ fn a_graph_that_is_made_executable_for_long_is_no_hang() {
 fn nothing_is_written_to_another_file_that_took_the_place_of_standard_error() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let own = work.path().join("own-file");
-    let program = "import ctypes, os, sys\n\
-                   driver = ctypes.CDLL('libcuda.so.1')\n\
-                   assert driver.cuInit(0) == 0\n\
-                   device, context, stream, word = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
-                   assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
-                   assert driver.cuCtxSetCurrent(context) == 0\n\
-                   assert driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)) == 0\n\
-                   assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0\n\
-                   os.close(2)\n\
+    let program = concat!(
+        lazyguard_e2e::python_session!(),
+        "os.close(2)\n\
                    assert os.open(sys.argv[1], os.O_RDWR | os.O_CREAT) == 2\n\
                    assert driver.cuStreamWaitValue32_v2(stream, word, 7, 1) == 0\n\
-                   driver.cuStreamSynchronize(stream)\n";
+                   driver.cuStreamSynchronize(stream)\n",
+    );
     let hanging =
         Run::new(&work, "python3").args(["-c", program]).args([&own]).guarded().kept().hang_after("200ms").start();
     let out = hanging.out();
@@ -665,22 +660,17 @@ fn nothing_is_written_to_a_file_that_was_given_the_number_of_a_closed_standard_e
     let work = Work::new(lazyguard_e2e::this_test!());
     let own = work.path().join("own-file");
     let closes = "import os, sys\nos.close(2)\nos.execv(sys.executable, [sys.executable, '-c', *sys.argv[1:]])\n";
-    let program = "import ctypes, os, sys, threading, time\n\
-                   assert os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT) == 2\n\
-                   driver = ctypes.CDLL('libcuda.so.1')\n\
-                   context, stream, word = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint64()\n\
-                   assert driver.cuInit(0) == 0\n\
-                   assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
-                   assert driver.cuCtxSetCurrent(context) == 0\n\
-                   assert driver.cuMemAlloc_v2(ctypes.byref(word), ctypes.c_size_t(4)) == 0\n\
-                   assert driver.cuStreamCreate(ctypes.byref(stream), 1) == 0\n\
-                   assert driver.cuStreamWaitValue32_v2(stream, word, 7, 1) == 0\n\
+    let program = concat!(
+        "import os, sys\nassert os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT) == 2\n",
+        lazyguard_e2e::python_session!(),
+        "assert driver.cuStreamWaitValue32_v2(stream, word, 7, 1) == 0\n\
                    def ends():\n    \
                    time.sleep(1)\n    \
                    driver.cuCtxSetCurrent(context)\n    \
                    driver.cuStreamWriteValue32_v2(None, word, 7, 0)\n\
                    threading.Thread(target=ends).start()\n\
-                   assert driver.cuStreamSynchronize(stream) == 0\n";
+                   assert driver.cuStreamSynchronize(stream) == 0\n",
+    );
     let python = Run::new(&work, "python3").args(["-c", closes, program]).args([&own]);
     let outcome = python.guarded().kept().hang_after("200ms").finish();
     assert_eq!(outcome.code, Some(0), "{outcome}");
