@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <shared_mutex>
+#include <thread>
 #include <unordered_map>
 
 #include "cuda_api.hpp"
@@ -55,6 +57,32 @@ using EventRef = std::shared_ptr<Event>;
 // The stack limit of a context that has just come, in bytes a thread.
 constexpr size_t kLocalBytesAtStart = 1024;
 
+// One thread that holds it alone, or several that share it. The C library's lock prefers those that share it: two threads that submit without a pause
+// keep a third from it for good. So they pause for a moment now and then, while another thread wants it alone; not for one that loads a module.
+class ContextLock {
+ public:
+  void lock() {
+    for (;;) {
+      ++wanted_;
+      const bool held = lock_.try_lock_for(kPause);
+      --wanted_;
+      if (held || lock_.try_lock_for(50 * kPause)) return;
+    }
+  }
+  void lock_to_load() { lock_.lock(); }
+  void unlock() { lock_.unlock(); }
+  void lock_shared() {
+    for (int n = 0; n < 10 && wanted_ > 0; ++n) std::this_thread::sleep_for(kPause / 10);
+    lock_.lock_shared();
+  }
+  void unlock_shared() { lock_.unlock_shared(); }
+
+ private:
+  static constexpr std::chrono::microseconds kPause{1000};
+  std::shared_timed_mutex lock_;
+  std::atomic<int> wanted_{0};
+};
+
 struct Context : Object {
   static constexpr Type kType = Type::context;
   Context() : Object(kType) {}
@@ -62,7 +90,7 @@ struct Context : Object {
   // The driver's context lock, as it was seen from outside. Submissions share it, and keep it while they wait for room in a queue
   // or for a pageable copy; calls that load, allocate, create, destroy or change limits hold it alone, as do copies that are
   // not asynchronous. A thread that waits to hold it alone does not keep others from sharing it. Ordered before every other mutex.
-  std::shared_mutex api_lock;
+  ContextLock api_lock;
 
   bool primary = false;
   std::atomic<bool> alive{true};
@@ -122,8 +150,8 @@ void each_context(const std::function<void(Context &)> &f);
 // What cuDevicePrimaryCtxRetain does, also for the runtime's way to it.
 CUresult retain_primary(CUcontext *result, CUdevice device);
 
-using Alone = std::unique_lock<std::shared_mutex>;   // holding the context lock as the only one
-using Shared = std::shared_lock<std::shared_mutex>;  // holding it beside others
+using Alone = std::unique_lock<ContextLock>;   // holding the context lock as the only one
+using Shared = std::shared_lock<ContextLock>;  // holding it beside others
 
 // Waits, with the context lock held alone, until all that is in flight in the context now has ended. What is submitted without
 // the lock meanwhile is carried out by the first and held back by the second.

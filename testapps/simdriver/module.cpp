@@ -18,7 +18,8 @@ CUresult load(CUmodule *result, const void *data, const char *path) {
   CUresult r = path ? copy_image_file(path, image) : copy_image(data, image);
   if (r == CUDA_SUCCESS) r = open_image(*image);
   if (r != CUDA_SUCCESS) return r;
-  Alone hold(context->api_lock);
+  context->api_lock.lock_to_load();
+  Alone hold(context->api_lock, std::adopt_lock);
   ModuleRef module;
   r = load_module(*context, image, module);
   if (r == CUDA_SUCCESS) *result = handle_of<CUmodule>(module);
