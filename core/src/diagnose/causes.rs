@@ -170,7 +170,10 @@ impl<'a> Decision<'a> {
         };
         let fix = match class {
             _ if copy.is_some() => "make that copy before this work is submitted, or after it has ended",
-            Class::Free => "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended",
+            Class::Free if call.call.symbol() == "cuMemFree_v2" => {
+                "release it with cuMemFreeAsync (cudaFreeAsync), or after that work has ended"
+            }
+            Class::Free => "release it after that work has ended",
             Class::ModuleUnload | Class::LibraryUnload => "unload it after that work has ended, or keep it",
             Class::Launch => {
                 "launch the kernel that needs most local memory once at the start, or call cudaDeviceSetLimit(cudaLimitStackSize) then"

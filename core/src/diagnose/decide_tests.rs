@@ -323,7 +323,10 @@ fn calls_that_wait_for_the_whole_context_are_named_for_it() {
         let story = TestTrace::new();
         story.launch(0, 10, "spin").waits(1, 30, call, None).waits(2, 40, SYNC, Some(0));
         story.check(&[(Code::LG204, "spin")]);
-        assert_eq!(story.diagnosis().verdicts[0].threads, [1, 2], "{call}");
+        let verdict = &story.diagnosis().verdicts[0];
+        assert_eq!(verdict.threads, [1, 2], "{call}");
+        // Memory that is page-locked has no such function.
+        assert_eq!(verdict.fix.contains("cuMemFreeAsync"), call == "cuMemFree_v2", "{call}: {}", verdict.fix);
     }
     let story = TestTrace::new();
     story.launch(0, 10, "spin").blocked(1, 30, "cuLaunchKernel", Some(1), Kind::Call, "big");
