@@ -1,5 +1,6 @@
 //! How much threads compute in a call in which the driver may be at work for long: a call that waits computes little. The kernel's scheduler counts a
-//! thread's time on a processor and its waits for one. The driver's own threads may do a part of the work, so their time counts as well.
+//! thread's time on a processor and its waits for one, each once it is over: one that is runnable has been so since the kernel counted. The driver's own
+//! threads may do a part of the work, so their time counts as well.
 
 use super::thread_activity;
 use crate::record::reports::Waiting;
@@ -30,7 +31,9 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
         let Some(own) = runnable(call.0) else { continue };
         let now = own.saturating_add(drivers);
         let Some((since, before)) = known.insert(call, (at, now)) else { continue };
-        let time = ComputeTime { nanos: now.saturating_sub(before), within_nanos: at.saturating_sub(since) };
+        let (counted, within_nanos) = (now.saturating_sub(before), at.saturating_sub(since));
+        let nanos = if thread_activity::is_runnable(call.0) { within_nanos } else { counted };
+        let time = ComputeTime { nanos, within_nanos };
         let raw = RawPayload::computes(call.0, time);
         let about = Record::of(EntryPoint::of_class(Class::ModuleLoad));
         slot.push(&Record { kind: Kind::Seen, entered: at, returned: at, raw, ..about }, Lane::RareEvents);
@@ -71,6 +74,17 @@ mod tests {
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(300) {}
         });
+        let (tell, told) = std::sync::mpsc::channel();
+        let spins = std::thread::spawn(move || {
+            // SAFETY: takes no arguments and cannot fail.
+            tell.send(unsafe { libc::syscall(libc::SYS_gettid) } as u32).unwrap();
+            while tell.send(0).is_ok() {}
+        });
+        let spinning = told.recv().unwrap();
+        let is_known = runs.is_none() || (0..500).any(|_| thread_activity::is_runnable(spinning));
+        assert!(is_known, "the thread that spins is runnable");
+        drop(told);
+        spins.join().unwrap();
         // If the kernel counts nothing, there is nothing to test.
         assert!(runs.is_none_or(ComputeTime::is_most), "{runs:?}");
         let sleeps = took(|| std::thread::sleep(Duration::from_millis(300)));

@@ -66,6 +66,11 @@ fn in_call(line: &str, is_own: impl Fn(u64, u64) -> bool) -> Option<ThreadActivi
     })
 }
 
+/// Whether a thread runs or waits for a processor.
+pub(super) fn is_runnable(thread: u32) -> bool {
+    system_call(thread).is_some_and(|line| line.starts_with("running"))
+}
+
 /// Stack pointer and program counter of a thread in a system call.
 pub(super) fn asleep(thread: u32) -> Option<(u64, u64)> {
     last_two(&system_call(thread)?)
@@ -144,6 +149,7 @@ mod tests {
             told().is_none_or(|doing| doing == ThreadActivity::Waiting)
         });
         assert!(soon, "{:?}", told());
+        assert!(!is_runnable(thread));
         drop(release);
         waits.join().unwrap();
     }
