@@ -25,8 +25,6 @@ use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, RUN};
-use lazyguard_core::trace::read::Entry;
-use std::collections::BTreeMap;
 use std::path::Path;
 
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
@@ -234,21 +232,9 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
         None => from_recording(opened)?,
     };
     let mut callers = opened.callers();
-    let mut unnamed: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for first in hazards.iter_mut().map(|hazard| &mut hazard.first).filter(|first| first.place.is_none()) {
-        unnamed.entry((first.thread, first.at)).or_default().push(first);
-    }
-    if !unnamed.is_empty() {
-        // A CUDA runtime has made the call: its record says by which path of the program. Unread, it costs the program's line alone.
-        let _ = opened.visit(|Entry { record, thread, .. }| {
-            let of_call = unnamed.get_mut(&(*thread, record.entered)).filter(|_| record.path != 0);
-            of_call
-                .into_iter()
-                .flatten()
-                .for_each(|first| first.caller = callers.caller(record, opened.recording.strings()));
-        });
-    }
-    for first in unnamed.into_values().flatten() {
+    for Hazard { first, kernel, .. } in hazards.iter_mut().filter(|hazard| hazard.first.place.is_none()) {
+        let path = opened.recording.strings().path(first.path.take().unwrap_or(0));
+        first.caller = callers.caller_by(path, first.caller, kernel.clone());
         first.place = callers.name(first.caller).map(str::to_owned);
     }
     Ok(hazards)

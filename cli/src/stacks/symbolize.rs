@@ -106,21 +106,28 @@ impl Symbolizer {
     /// The return address of a record's call in the program's own code, behind a CUDA runtime; without one, as the record has it.
     pub fn caller(&mut self, record: &Record, texts: &StringTable) -> u64 {
         let Record { path, caller, function, .. } = *record;
-        let path = texts.path(path);
-        if path.is_empty() {
+        if path == 0 {
             return caller;
         }
-        if let Some(known) = self.callers.get(&(record.path, caller, function)) {
+        if let Some(known) = self.callers.get(&(path, caller, function)) {
             return *known;
         }
         let kernel = texts.function(function, record.meant_at()).and_then(|function| function.name);
-        let kernels: Vec<_> = kernel.map(demangle).into_iter().collect();
+        let own = self.caller_by(texts.path(path), caller, kernel.map(demangle));
+        self.callers.insert((path, caller, function), own);
+        own
+    }
+
+    /// The same by the path's addresses; `kernel`: as it is demangled.
+    pub fn caller_by(&self, path: &[u64], caller: u64, kernel: Option<String>) -> u64 {
+        if path.is_empty() {
+            return caller;
+        }
+        let kernels: Vec<_> = kernel.into_iter().collect();
         let addresses = path.iter().copied().chain([caller]);
         let frames: Vec<_> = addresses.filter_map(|address| self.frame(address, &kernels)).collect();
         let own = FrameSeen::program_s(&frames.iter().collect::<Vec<_>>(), &kernels, |_| false);
-        let own = own.map_or(caller, |own| own.address);
-        self.callers.insert((record.path, caller, function), own);
-        own
+        own.map_or(caller, |own| own.address)
     }
 
     /// Names the addresses of a report: calls, launches, host functions, and frames without names.

@@ -149,6 +149,7 @@ fn hazard(same: &Same, group: &Group, at_least: bool) -> Hazard {
             other_at: noted.other.operation.at,
             held_nanos: noted.held().unwrap_or(0),
             caller: noted.caller,
+            path: Some(noted.path).filter(|&path| path != 0),
             place: None,
         },
     };

@@ -17,6 +17,7 @@ fn noted(code: Code, call: &str, at: u64) -> HazardEvent {
         function: 1,
         other: InFlight { stream: 1, operation: Operation { at: 1, entry_point: 54, function: 2 } },
         caller: 0x99,
+        path: 0,
         count: 0,
     }
 }

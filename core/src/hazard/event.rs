@@ -44,6 +44,8 @@ pub struct HazardEvent {
     /// The other of the two operations.
     pub other: InFlight,
     pub caller: u64,
+    /// The number of the path from the program to the call, or 0.
+    pub path: u16,
     /// From 1; 0 before it is counted.
     pub count: u32,
 }
@@ -74,6 +76,7 @@ impl HazardEvent {
                 },
             },
             caller: record.caller,
+            path: record.path,
             count: record.result as u32,
         };
         if is_about_the_earlier(code) {
@@ -109,6 +112,7 @@ impl HazardEvent {
             function: self.function,
             context: self.context,
             caller: self.caller,
+            path: self.path,
             raw,
             ..Record::of(self.entry_point)
         }
@@ -149,6 +153,7 @@ mod tests {
             function: 5,
             other: InFlight { stream: 2, operation: Operation { at: 4_000_000, entry_point: 54, function: 8 } },
             caller: 0x1234,
+            path: 9,
             count: 4,
         }
     }

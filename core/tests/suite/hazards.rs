@@ -45,6 +45,7 @@ fn occurrence(random: &mut Random, thread: u32, at: u64, kernels: &[u32]) -> Haz
         function: if about_kernels { kernels[random.below(kernels.len())] } else { 0 },
         other: if code == Code::LG103 { later } else { before },
         caller: 0x40_0000 + random.below(3) as u64,
+        path: 0,
         count: 0,
     }
 }

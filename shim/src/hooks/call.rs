@@ -309,7 +309,8 @@ impl Call {
     }
 
     pub fn note_hazard(&self, code: Code, flags: Flags, other: InFlight, noted: Nanos) {
-        let About { stream, stream_entry, context, function, .. } = self.about;
+        let About { stream, stream_entry, context, function, from, .. } = self.about;
+        let (caller, path) = address_and_path(if from == 0 { self.made_from(None) } else { from });
         let noted = HazardEvent {
             code,
             flags,
@@ -323,7 +324,8 @@ impl Call {
             function,
             // No fact is known of work on destroyed streams.
             other: Some(other).filter(|other| other.stream != 0).unwrap_or_default(),
-            caller: self.caller.address as u64,
+            caller,
+            path,
             count: 0,
         };
         self.guard.hazards.note(self.guard, self.slot, &noted);

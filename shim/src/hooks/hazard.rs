@@ -71,6 +71,7 @@ impl Call {
                 function: 0,
                 other,
                 caller: wait.caller,
+                path: 0,
                 count: 0,
             };
             self.guard.hazards.note(self.guard, self.slot, &noted);
