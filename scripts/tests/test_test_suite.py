@@ -56,6 +56,11 @@ class CountingTests(unittest.TestCase):
         self.assertEqual(test_suite.run(lacking), ((0, 1), "no such tool\n"))
 
 
+def meeting(folder, own, other, then="true"):
+    """A command that waits for another one to begin."""
+    return ["bash", "-c", f"touch {folder}/{own}; until [ -e {folder}/{other} ]; do sleep 0.01; done; {then}"]
+
+
 class TheLanes(unittest.TestCase):
     def summary(self, waiting, computing, at_the_end=()):
         said = io.StringIO()
@@ -67,18 +72,21 @@ class TheLanes(unittest.TestCase):
         return code, said.getvalue().splitlines()
 
     def test_both_run_to_their_ends_beside_each_other_and_are_summed(self):
-        begin = time.monotonic()
-        counted = test_suite.step("b", ["bash", "-c", "sleep 1; echo 3 passed, 1 failed; exit 1"], test_suite.count_last_line)
         fails_if_nice = test_suite.step("d", ["bash", "-c", f"test $(nice) = {os.nice(0)}"])
-        code, lines = self.summary([test_suite.step("a", ["sleep", "1"])], [counted, test_suite.step("c", ["true"])], [fails_if_nice])
-        self.assertLess(time.monotonic() - begin, 1.9)
+        with tempfile.TemporaryDirectory() as folder:
+            counted = test_suite.step("b", meeting(folder, "b", "a", "echo 3 passed, 1 failed; exit 1"), test_suite.count_last_line)
+            code, lines = self.summary([test_suite.step("a", meeting(folder, "a", "b"))], [counted, test_suite.step("c", ["true"])], [fails_if_nice])
         self.assertEqual((code, lines[-1]), (1, "6 passed, 1 failed"))
         self.assertTrue(any(line.startswith("FAILED: b; rerun: GUARD_BUILD=") and "nice" not in line for line in lines), lines)
 
     def test_either_lane_takes_what_is_left_at_its_end_and_does_not_give_way_then(self):
-        for waiting, computing, longest in ((["sleep", "1.5"], ["true"], "a"), (["true"], ["sleep", "1.5"], "b")):
-            left = [test_suite.step(name, ["bash", "-c", f"test $(nice) = {os.nice(0)}"]) for name in "cd"]
-            code, lines = self.summary([test_suite.step("a", waiting)], [test_suite.step("b", computing)], left)
+        for longest in "ab":
+            with tempfile.TemporaryDirectory() as folder:
+                # It outlasts the report of the others.
+                long = ["bash", "-c", f"until [ -e {folder}/d ]; do sleep 0.01; done; sleep 1"]
+                waiting, computing = (test_suite.step(name, long if name == longest else ["true"]) for name in "ab")
+                left = [test_suite.step(name, ["bash", "-c", f"touch {folder}/{name}; test $(nice) = {os.nice(0)}"]) for name in "cd"]
+                code, lines = self.summary([waiting], [computing], left)
             self.assertEqual((code, lines[-1], len(lines)), (0, "4 passed, 0 failed", 6), lines)
             # Once each, while the other lane still runs.
             self.assertEqual([line[6] for line in lines[1:4]], ["c", "d", longest], lines)
@@ -92,11 +100,10 @@ class TheBuild(unittest.TestCase):
     def test_the_steps_beside_it_end_and_are_reported_whether_it_succeeds(self):
         for status in (0, 1):
             with tempfile.TemporaryDirectory() as folder:
-                # Each waits for the other one to begin.
-                meeting = lambda own, other, code: ["bash", "-c", f"touch {folder}/{own}; until [ -e {folder}/{other} ]; do sleep 0.01; done; exit {code}"]
                 report = test_suite.Report()
+                build, step = meeting(folder, "build", "step", f"exit {status}"), meeting(folder, "step", "build", "exit 1")
                 with contextlib.redirect_stdout(io.StringIO()):
-                    good = test_suite.built(meeting("build", "step", status), [test_suite.step("a", meeting("step", "build", 1), limit_s=60)], report, TheMachine())
+                    good = test_suite.built(build, [test_suite.step("a", step, limit_s=60)], report, TheMachine())
             self.assertEqual((good, [result for _, result in report.results]), (status == 0, [(0, 1)]))
 
 
@@ -110,16 +117,13 @@ class Standstills(unittest.TestCase):
 
     def test_a_watch_that_could_not_run_has_lost_time_and_ends(self):
         with tempfile.TemporaryDirectory() as folder, standstills.Watch(folder) as watch:
-            begin = time.time()
-            # Stopped only once it watches.
-            time.sleep(0.5)
-            one = watch.processes[0]
-            one.send_signal(signal.SIGSTOP)
-            time.sleep(0.6)
-            one.send_signal(signal.SIGCONT)
-            deadline = time.monotonic() + 20
+            begin, deadline = time.time(), time.monotonic() + 20
+            # It may not watch yet when it is stopped for the first time.
             while watch.lost(begin, time.time()) < 0.4 and time.monotonic() < deadline:
-                time.sleep(0.02)
+                time.sleep(0.5)
+                watch.processes[0].send_signal(signal.SIGSTOP)
+                time.sleep(0.6)
+                watch.processes[0].send_signal(signal.SIGCONT)
             self.assertGreaterEqual(watch.lost(begin, time.time()), 0.4)
             self.assertIn("stood still", watch.summary())
         self.assertTrue(all(process.poll() is not None for process in watch.processes))

@@ -10,7 +10,7 @@ static struct job j;
 static CUstream second;
 
 static void *release_soon(void *word) {
-  sleep_ms(60);
+  sleep_ms(1000);
   *(volatile int *)word = 1;
   return NULL;
 }

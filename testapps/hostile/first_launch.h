@@ -68,9 +68,11 @@ static inline void fresh_launch_beside_a_wait(const struct fresh *f, CUfunction 
   *f->there = 1;
   CK(f->d.ctx_synchronize());
   puts("the first launch ran beside a wait");
-  /* Another such moment, later: a guard that finds a context busy looks away for a while. */
-  sleep_ms(50);
-  CK(f->d.ctx_synchronize());
+  /* More such moments, later: a guard that finds a context busy looks away for a while, longer if the machine is slow. */
+  for (int n = 0; n < 40; n++) {
+    sleep_ms(50);
+    CK(f->d.ctx_synchronize());
+  }
 }
 
 #endif

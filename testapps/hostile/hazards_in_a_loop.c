@@ -13,8 +13,8 @@ int main(void) {
   CK(j.d.stream_create(&writes, CU_STREAM_NON_BLOCKING));
   for (cuuint32_t n = 1; n <= 100; n++) {
     CK(j.d.wait_value(waits, word, n, CU_STREAM_WAIT_VALUE_GEQ));
-    /* A guard learns in a moment whether it may look at the word. */
-    if (n == 1) usleep(300 * 1000);
+    /* A guard learns in a moment, or a second on a busy machine, whether it may look at the word. */
+    if (n == 1) usleep(1500 * 1000);
     CK(j.d.write_value(writes, word, n, 0));
     CK(j.d.stream_synchronize(waits));
   }

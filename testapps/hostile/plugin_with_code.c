@@ -7,7 +7,7 @@
  * bare and guarded: prints the same line, exit 0. With a profile of an earlier run, too. */
 #include "driver.h"
 
-enum { PAUSE_US = 20000 };
+enum { PAUSE_US = 250000 };
 
 int main(int argc, char **argv) {
   const char *does = argc > 1 ? argv[1] : "use";
@@ -31,7 +31,7 @@ int main(int argc, char **argv) {
     void (*use)(void) = (void (*)(void))dlsym(plugin, "use");
     EXPECT(use != NULL);
     if (!idle) use();
-    // A moment at which a guard may look around, with the kernel still running; and one at which it may load.
+    // A moment, of a busy machine too, at which a guard may look around, with the kernel still running; and one at which it may load.
     usleep(PAUSE_US);
     CK(j.d.stream_synchronize(other));
     EXPECT(dlclose(plugin) == 0);

@@ -59,7 +59,7 @@ class Rank {
         begin(fault, n);
       } else {
         if (n == kFaulty && fault == "load") wait_until_all_may_begin();
-        if (n == kFaulty - 1 && fault == "slow_stops" && !is_faulty) sleep(1);
+        if (n == kFaulty - 1 && fault == "slow_stops" && !is_faulty) sleep(2);
         collective(all_reduce_, shared_->all_reduce, n);
       }
     }

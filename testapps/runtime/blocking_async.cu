@@ -40,7 +40,7 @@ constexpr size_t kBytes = kElements * sizeof(int);
 constexpr unsigned kBlocks = 8, kThreads = 32;
 constexpr unsigned long long kBusyNs = 30'000'000;
 // Long enough for a busy machine to submit what is to meet it.
-constexpr unsigned long long kHeldNs = 150'000'000;
+constexpr unsigned long long kHeldNs = 600'000'000;
 constexpr int kQueued = 2000;
 
 bool times = false;

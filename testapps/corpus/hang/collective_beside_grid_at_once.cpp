@@ -13,7 +13,7 @@ SCENARIO(collective_beside_grid_at_once) {
   const CUevent behind = lg::event();
   const CUstream only = lg::stream(), grids = lg::stream();
   CK(lg::launch_cooperative(fill, lg::blocks_that_fill_the_device(), grids, flag.device));
-  lg::nap(50);
+  lg::head_start();
   ranks.all_reduce(only, behind);
   CK(cuStreamSynchronize(grids));
   ranks.peers_have_joined(1);

@@ -12,7 +12,7 @@ SCENARIO(destroy_of_busy_context) {
   const CUstream persistent = lg::stream();
   CK(lg::launch_one(spin, persistent, stop.device));
   std::thread waits = lg::thread_in(context, [&] { cuStreamSynchronize(persistent); });
-  lg::nap(50);
+  lg::head_start();
   CK(cuCtxDestroy(context));
   *stop.host = 1;
   waits.join();

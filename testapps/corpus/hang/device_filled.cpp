@@ -11,7 +11,7 @@ SCENARIO(device_filled) {
   const CUfunction fill = lg::function(code, "fill_and_spin"), set = lg::function(code, "set_flag");
   const CUstream filled = lg::stream(), other = lg::stream();
   CK(lg::launch_everywhere(fill, filled, flag.device));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   CK(lg::launch_one(set, other, flag.device));
   CK(cuStreamSynchronize(other));
   std::puts("the flag was set");

@@ -22,7 +22,7 @@ SCENARIO(device_filled_copies_go_on) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   CK(lg::launch_one(set, other, flag.device));
   CK(cuStreamSynchronize(other));
   end = true;

@@ -2,8 +2,6 @@
 // knows by then. The guard asks the driver about that stream inside the launch: the answer is not about the kernel.
 // expect: LG299 culprit=spin_with_locals
 // card: yes
-#include <unistd.h>
-
 #include "../corpus.hpp"
 
 SCENARIO(first_launch_with_local_memory_never_ends) {
@@ -14,7 +12,7 @@ SCENARIO(first_launch_with_local_memory_never_ends) {
   const lg::MappedWord flag = lg::mapped_word();
   const CUstream only = lg::stream(), other = lg::stream();
   for (const CUstream stream : {only, other}) CK(lg::launch_one(step, stream, flag.device));
-  usleep(50000);
+  lg::head_start();
   CK(lg::launch_one(spin, only, never_set.device));
   CK(cuStreamSynchronize(only));
   std::puts("the kernel ended");

@@ -1,4 +1,4 @@
-// A worker frees memory while a persistent kernel runs, and half a beat later another one loads a module. Each of the two calls would
+// A worker frees memory while a persistent kernel runs, and a moment later another one loads a module. Each of the two calls would
 // block by itself, and the second waits for the first one's lock as well: the call that was there first is what to begin with.
 // expect: LG204 culprit=spin_until
 // card: yes
@@ -17,7 +17,7 @@ SCENARIO(frees_then_another_loads) {
     CK(cuMemFree(scratch));
   });
   while (!freeing) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   std::thread loads = lg::thread_in(session.context, [&] {
     lg::module("corpus_other");
     *stop.host = 1;

@@ -14,7 +14,7 @@ SCENARIO(grid_at_once_beside_collective) {
   const CUstream only = lg::stream(), grids = lg::stream();
   *flag.host = 1;
   ranks.all_reduce(only, behind);
-  lg::nap(50);
+  lg::head_start();
   CK(lg::launch_cooperative(fill, lg::blocks_that_fill_the_device(), grids, flag.device));
   CK(cuStreamSynchronize(grids));
   ranks.peers_have_joined(1);

@@ -9,7 +9,7 @@ SCENARIO(host_function_behind_another) {
   const CUstream first = lg::stream(), second = lg::stream();
   lg::Gate gate;
   CK(cuLaunchHostFunc(first, [](void* gate) { lg::wait_at(*static_cast<lg::Gate*>(gate)); }, &gate));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   const CUhostFn opens = [](void* opaque) {
     lg::Gate& gate = *static_cast<lg::Gate*>(opaque);
     std::lock_guard<std::mutex> hold(gate.mutex);

@@ -16,7 +16,7 @@ SCENARIO(loads_then_another_frees) {
     lg::module("corpus_other");
   });
   while (!loading) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   std::thread frees = lg::thread_in(session.context, [&] {
     CK(cuMemFree(scratch));
     *stop.host = 1;

@@ -22,7 +22,7 @@ SCENARIO(worker_frees_others_wait) {
     *stop.host = 1;
   });
   while (!freeing) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   std::thread launches = lg::thread_in(session.context, [&] {
     CK(lg::launch_one(step, work, counter.device));
     CK(cuStreamSynchronize(work));

@@ -21,7 +21,7 @@ SCENARIO(worker_loads_others_launch) {
     lg::module("corpus_other");
   });
   while (!loading) std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  lg::head_start();
   std::thread allocates = lg::thread_in(session.context, [&] { lg::device_words(1024); });
   for (int i = 0; i < 10; ++i) CK(lg::launch_one(step, work, counter.device));
   CK(cuStreamSynchronize(work));

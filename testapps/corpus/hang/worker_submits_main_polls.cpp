@@ -10,7 +10,7 @@ SCENARIO(worker_submits_main_polls) {
   const CUstream polled = lg::stream();
   std::atomic<bool> submitted{false};
   std::thread worker = lg::thread_in(session.context, [&] {
-    lg::nap(50);
+    lg::head_start();
     CK(cuStreamWaitValue32(polled, word, 7, CU_STREAM_WAIT_VALUE_EQ));
     submitted = true;
   });

@@ -1,5 +1,5 @@
 // A synchronous copy stands behind a stream that synchronizes with the legacy one and waits for a value, which another thread stores a
-// fifth of a second later.
+// second later.
 // hazard: LG104 call=cuMemcpyDtoH kernel=- stream=legacy
 // card: yes
 #include "../corpus.hpp"
@@ -12,9 +12,9 @@ SCENARIO(copy_under_wait) {
   const CUstream waits = lg::stream(CU_STREAM_DEFAULT);
   CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
   // A guard learns in a moment whether it may look at the word.
-  lg::nap(300);
+  lg::nap(1000);
   std::thread stores([&] {
-    lg::nap(200);
+    lg::nap(1000);
     *word.host = 1;
   });
   CK(cuMemcpyDtoH(copy, memory, sizeof copy));

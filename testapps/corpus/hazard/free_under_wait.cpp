@@ -1,4 +1,4 @@
-// Memory is freed while a stream waits for a value, which another thread stores a fifth of a second later: the call waits for the whole
+// Memory is freed while a stream waits for a value, which another thread stores a second later: the call waits for the whole
 // context. Had it been the thread that stores, neither would have gone on.
 // hazard: LG104 call=cuMemFree kernel=- stream=none
 // card: yes
@@ -11,9 +11,9 @@ SCENARIO(free_under_wait) {
   const CUstream waits = lg::stream();
   CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
   // A guard learns in a moment whether it may look at the word.
-  lg::nap(300);
+  lg::nap(1000);
   std::thread stores([&] {
-    lg::nap(200);
+    lg::nap(1000);
     *word.host = 1;
   });
   CK(cuMemFree(scratch));

@@ -1,4 +1,4 @@
-// A function of a module is got while a kernel of a tenth of a second runs and another stream has been used: to get it is to load it,
+// A function of a module is got while a kernel of a second runs and another stream has been used: to get it is to load it,
 // with the barrier that comes of that, though nothing is launched.
 // hazard: LG101 call=cuModuleGetFunction kernel=step stream=none
 // env: LAZYGUARD_PRELOAD=off
@@ -13,7 +13,7 @@ SCENARIO(function_got_beside_work) {
   const CUstream first = lg::stream(), second = lg::stream();
   CK(lg::launch_one(busy, second, 1ull));
   CK(cuStreamSynchronize(second));
-  CK(lg::launch_one(busy, first, lg::ms(100)));
+  CK(lg::launch_one(busy, first, lg::ms(1000)));
   const CUfunction step = lg::function(code, "step");
   CK(cuStreamSynchronize(first));
   CK(lg::launch_one(step, second, counter.device));

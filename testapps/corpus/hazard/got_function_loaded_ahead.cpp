@@ -15,7 +15,7 @@ SCENARIO(got_function_loaded_ahead) {
   const CUstream first = lg::stream(), second = lg::stream();
   CK(lg::launch_one(busy, second, 1ull));
   CK(cuStreamSynchronize(second));
-  CK(lg::launch_one(busy, first, lg::ms(100)));
+  CK(lg::launch_one(busy, first, lg::ms(1000)));
   const CUfunction step = lg::function(code, "step");
   CK(cuStreamSynchronize(first));
   CK(lg::launch_one(step, second, counter.device));

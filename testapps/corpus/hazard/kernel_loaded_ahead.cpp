@@ -11,7 +11,7 @@ SCENARIO(kernel_loaded_ahead) {
   const lg::MappedWord counter = lg::mapped_word();
   const CUlibrary code = lg::library("corpus");
   const CUstream first = lg::stream(), second = lg::stream();
-  CK(lg::launch_one(lg::kernel(code, "busy_for"), first, lg::ms(100)));
+  CK(lg::launch_one(lg::kernel(code, "busy_for"), first, lg::ms(1000)));
   CK(lg::launch_one(lg::kernel(code, "step"), second, counter.device));
   CK(cuCtxSynchronize());
   EXPECT(*counter.host == 1);

@@ -1,4 +1,4 @@
-// PTX is compiled and loaded while a kernel of a fifth of a second runs: the module waits for that, and the program for the compiler.
+// PTX is compiled and loaded while a kernel of a second runs: the module waits for that, and the program for the compiler.
 // hazard: LG102 call=cuModuleLoadData kernel=- stream=none
 // hazard: LG108 call=cuModuleLoadData kernel=- stream=none
 // card: yes
@@ -10,7 +10,7 @@ SCENARIO(ptx_compiled_beside_work) {
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const std::string text = lg::ptx_of(50);
   CUmodule compiled;
-  CK(lg::launch_one(busy, lg::stream(), lg::ms(200)));
+  CK(lg::launch_one(busy, lg::stream(), lg::ms(1000)));
   CK(cuModuleLoadData(&compiled, text.c_str()));
   CK(cuCtxSynchronize());
   std::puts("compiled");

@@ -13,7 +13,7 @@ SCENARIO(second_library_loaded_ahead) {
   const lg::MappedWord counter = lg::mapped_word(), flag = lg::mapped_word();
   const CUlibrary code = lg::library("corpus"), other = lg::library("corpus_other");
   const CUstream first = lg::stream(), second = lg::stream();
-  CK(lg::launch_one(lg::kernel(code, "busy_for"), first, lg::ms(100)));
+  CK(lg::launch_one(lg::kernel(code, "busy_for"), first, lg::ms(1000)));
   CK(lg::launch_one(lg::kernel(other, "other_step"), second, counter.device));
   CK(lg::launch_one(lg::kernel(other, "other_set"), second, flag.device));
   CK(cuCtxSynchronize());

@@ -1,4 +1,4 @@
-// The stack limit of the context is raised while a stream waits for a value, which another thread stores a fifth of a second later.
+// The stack limit of the context is raised while a stream waits for a value, which another thread stores a second later.
 // hazard: LG104 call=cuCtxSetLimit kernel=- stream=none
 // card: yes
 #include "../corpus.hpp"
@@ -11,9 +11,9 @@ SCENARIO(stack_limit_under_wait) {
   CK(cuCtxGetLimit(&bytes, CU_LIMIT_STACK_SIZE));
   CK(cuStreamWaitValue32(waits, word.device, 1, CU_STREAM_WAIT_VALUE_EQ));
   // A guard learns in a moment whether it may look at the word.
-  lg::nap(300);
+  lg::nap(1000);
   std::thread stores([&] {
-    lg::nap(200);
+    lg::nap(1000);
     *word.host = 1;
   });
   CK(cuCtxSetLimit(CU_LIMIT_STACK_SIZE, 2 * bytes));

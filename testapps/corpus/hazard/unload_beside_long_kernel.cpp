@@ -1,4 +1,4 @@
-// A module that nothing in flight uses is unloaded when a kernel of two fifths of a second has run for a good while.
+// A module that nothing in flight uses is unloaded when a kernel of a second and a half has run for a good while.
 // hazard: LG104 call=cuModuleUnload kernel=- stream=none
 // card: yes
 #include "../corpus.hpp"
@@ -8,7 +8,7 @@ SCENARIO(unload_beside_long_kernel) {
   const CUfunction busy = lg::function(lg::module("corpus"), "busy_for");
   const CUmodule other = lg::module("corpus_other");
   const CUstream only = lg::stream();
-  CK(lg::launch_one(busy, only, lg::ms(400)));
+  CK(lg::launch_one(busy, only, lg::ms(1500)));
   lg::nap(200);
   CK(cuModuleUnload(other));
   CK(cuStreamSynchronize(only));

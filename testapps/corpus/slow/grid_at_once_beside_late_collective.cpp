@@ -13,7 +13,7 @@ SCENARIO(grid_at_once_beside_late_collective) {
   const CUstream only = lg::stream(), grids = lg::stream();
   *flag.host = 1;
   ranks.all_reduce(only, behind);
-  lg::nap(50);
+  lg::head_start();
   CK(lg::launch_cooperative(fill, lg::blocks_that_fill_the_device(), grids, flag.device));
   std::thread peers([&] {
     lg::pass(2);

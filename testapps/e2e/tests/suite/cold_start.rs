@@ -48,7 +48,8 @@ fn written(nanos: u64) -> String {
 #[test]
 fn each_delay_is_found_in_its_part() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let delays = "cuInit=120,cuDevicePrimaryCtxRetain=80,cuLibraryLoadData=60,cuMemAlloc_v2=40";
+    // The longest by far: on a busy machine the others take longer than their delays.
+    let delays = "cuInit=120,cuDevicePrimaryCtxRetain=600,cuLibraryLoadData=60,cuMemAlloc_v2=40";
     let summary = finished(Run::new(&work, app("blocking_async")).set("LGSIM_DELAY", delays));
     assert_eq!(
         (&summary["from_process_start"], &summary["steady"]["reached"]),
@@ -60,7 +61,7 @@ fn each_delay_is_found_in_its_part() {
         ("program", 1),
         ("driver_init", 120 * MS),
         ("arming", 1),
-        ("context", 80 * MS),
+        ("context", 600 * MS),
         ("modules", 60 * MS),
         ("allocations", 2 * 40 * MS),
         ("preload", 1),
@@ -162,8 +163,8 @@ fn the_time_begins_where_the_process_does() {
     let before = now();
     let summary = finished(Run::new(&work, app("blocking_async")));
     let (began, after) = (number(&summary, "/began_unix_ns"), now());
-    // The system gives the start to a hundredth of a second.
-    assert!(began + 15 * MS >= before && began < after, "{before} {began} {after}");
+    // The system gives the start to a hundredth of a second, and the machine may be busy between two clocks.
+    assert!(began + 250 * MS >= before && began < after, "{before} {began} {after}");
     let armed = number(&summary, "/armed_ns");
     assert!(armed <= after - began && armed > 0, "{summary:#}");
 }

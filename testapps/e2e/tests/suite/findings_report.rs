@@ -161,7 +161,7 @@ fn what_is_suppressed_or_known_is_said_to_be() {
 #[test]
 fn a_process_that_is_killed_has_its_hazards_in_the_recording() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let mut running = rank(&work, loads_beside_work(), "0").start();
+    let mut running = rank(&work, loads_beside_work(), "0").set("LG_SCALE_MS", "20000").start();
     let recording = || fs::read_dir(out(&work)).ok()?.flatten().map(|entry| entry.path()).find(|path| path.is_dir());
     let found = running.until("the hazard", lazyguard_e2e::PATIENCE, |_| {
         let (_, said, _) = report(&["--hazards"], &recording()?);
@@ -187,10 +187,10 @@ fn a_process_that_is_killed_has_its_hazards_in_the_recording() {
 fn well_is_said_of_no_process_that_has_work_outstanding() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let server = corpus_program("server_kernel_runs_and_no_thread_waits");
-    let mut running = rank(&work, server, "0").hang_after("300ms").set("LG_SCALE_MS", "9000").start();
+    let mut running = rank(&work, server, "0").hang_after("800ms").set("LG_SCALE_MS", "9000").start();
     let first = |key: &str| text(&json(&["--hazards"], &out(&work))["processes"][0], key).to_owned();
     running.until("its recording", lazyguard_e2e::PATIENCE, |running| {
-        (out(&work).exists() && running.age().as_millis() > 1500).then_some(())
+        (out(&work).exists() && running.age().as_millis() > 2500).then_some(())
     });
     assert_eq!(first("/status"), "unknown");
     let mut folders =

@@ -1,11 +1,9 @@
 //! Processes in which no thread is blocked in the driver, and calls that compute there: who is to blame, and that nobody is ended for life.
 
 use crate::marker::left;
-use crate::nccl::{bare, job, report};
+use crate::nccl::{bare, job, kill};
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{
-    app, command, corpus_program, library, root, text, text_report_of, Json, Run, Running, Work, PATIENCE,
-};
+use lazyguard_e2e::{app, command, corpus_program, library, root, text, text_report_of, Json, Run, Work, PATIENCE};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -23,14 +21,6 @@ fn ranks(work: &Work, fault: &str) -> [String; 3] {
 
 const BEHIND: &str = "rank 1 has not called collective 4 of communicator 0 (AllReduce of 1,024 float32, sum), and its main thread was at \
                       outside_the_driver.py:40 in stalls; rank 0 waits in it.";
-
-/// The end of a job whose ranks are killed as a whole.
-fn kill(running: Running, out: &Path) -> String {
-    send("KILL", &format!("-{}", running.process()));
-    running.finish_within(PATIENCE);
-    std::thread::sleep(Duration::from_millis(300));
-    report(out)
-}
 
 /// Under the library alone, each rank leaves what its report needs.
 #[test]

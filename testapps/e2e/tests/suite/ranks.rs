@@ -72,7 +72,8 @@ fn a_rank_in_no_driver_call_is_behind_and_what_it_did_is_said() {
 #[test]
 fn a_rank_that_is_stopped_while_its_report_of_a_slow_call_stands_is_said_to_be_stopped() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let job = job(&work, "slow_stops", &KILL);
+    // The others sleep for two seconds, between the two reports of a call.
+    let job = job(&work, "slow_stops", &["--hang-after", "1s", "--on-hang", "kill"]);
     let slow = format!(" rank {ODD} pid ");
     assert!(job.outcome.stderr.lines().any(|line| line.contains("SLOW") && line.contains(&slow)), "{}", job.outcome);
     job.is_behind(STOPPED);
@@ -120,7 +121,7 @@ fn a_rank_that_is_late_is_no_hang_and_a_job_that_is_well_compares_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let late = job(&work, "late", &["--hang-after", "1500ms", "--fail-on", "hang"]);
     assert_eq!(late.outcome.code, Some(0), "{}", late.outcome);
-    let well = job(&work, "none", &KILL);
+    let well = job(&work, "none", &["--hang-after", "5s", "--on-hang", "kill"]);
     assert_eq!((well.outcome.code, well.outcome.stderr.as_str()), (Some(0), ""), "{}", well.outcome);
     assert_eq!(
         well.outcome.sorted_stdout(),

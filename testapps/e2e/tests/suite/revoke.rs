@@ -59,7 +59,7 @@ fn the_job_goes_on_with_the_right_sums_whatever_the_ranks_wait_in() {
         // Another one may come late enough to be refused, or early enough to end the step of a rank that waits for it.
         assert!(errors >= 1, "the rank that was revoked first: {fault}: {outcome}");
         assert!(!outcome.stdout.contains("the other communicator"), "{fault}: {outcome}");
-        assert!(outcome.stderr.contains("REVOKED 1 communicator in 0."), "{fault}: {outcome}");
+        assert!(outcome.stderr.contains("REVOKED 1 communicator in "), "{fault}: {outcome}");
         let said = report(&out_of(&work, fault));
         assert!(said.contains("REVOKED 1 communicator"), "{fault}: {said}");
     }
@@ -101,8 +101,8 @@ fn results_of_those_that_were_revoked_are_errors_also_where_another_one_was_not(
     // Without dumps, nothing can be failed instead.
     let run = run.set("LGSIM_REVOKE_OF_SPLIT", "refused").set("CUDA_ENABLE_USER_TRIGGERED_COREDUMP", "0");
     let outcome = run.start().finish_within(LONG);
-    let line = "REVOKED 1 communicator in 0.5 s (communicator 1 at collective 4)";
-    assert!(outcome.stderr.contains(line), "{outcome}");
+    let line = outcome.stderr.lines().find(|line| line.contains("REVOKED 1 communicator in ")).unwrap_or_default();
+    assert!(line.contains(" s (communicator 1 at collective 4)"), "{outcome}");
     assert!(outcome.stderr.contains("; not revoked: communicator 2: ncclCommRevoke returned 3"), "{outcome}");
     assert!(outcome.stdout.contains("cuStreamSynchronize: CUDA_ERROR_TIMEOUT"), "{outcome}");
     assert!(!outcome.stderr.contains("expected "), "a rank has found a wrong sum: {outcome}");
@@ -114,7 +114,7 @@ fn a_hang_that_was_revoked_fails_the_run_if_asked_and_a_healthy_job_is_as_ever()
     let outcome = revoked(&work, 2, "skip", &["--fail-on", "hang"]);
     assert_eq!(outcome.code, Some(117), "{outcome}");
     expect_the_right_sum(&outcome, 2);
-    let healthy = revoked(&work, 2, "none", &["--fail-on", "hang"]);
+    let healthy = revoked(&work, 2, "none", &["--fail-on", "hang", "--hang-after", "5s"]);
     assert_eq!((healthy.code, healthy.stderr.as_str()), (Some(0), ""), "{healthy}");
     expect_the_right_sum(&healthy, 2);
 }

@@ -144,11 +144,11 @@ fn a_hang_in_any_process_ends_all_and_the_private_folder_is_kept() {
     assert!(!outcome.stderr.contains("is not usable"), "{outcome}");
 }
 
-const SOON: [&str; 4] = ["--preload", "off", "--hang-after", "1500ms"];
+const SOON: [&str; 4] = ["--preload", "off", "--hang-after", "3s"];
 
 /// Takes the room for a report: the descriptors, or the folder.
 const NO_ROOM: [&str; 2] =
-    ["(sleep 0.7; prlimit --pid $$ --nofile=3) &", "(sleep 0.7; rm -rf \"$LAZYGUARD_RUN_ROOT\") &"];
+    ["(sleep 1.5; prlimit --pid $$ --nofile=3) &", "(sleep 1.5; rm -rf \"$LAZYGUARD_RUN_ROOT\") &"];
 
 #[test]
 fn a_hang_ends_the_program_also_where_its_report_cannot_be_kept() {
@@ -176,7 +176,7 @@ fn a_run_does_not_pass_whose_hang_was_reported_and_could_not_be_kept() {
     let options = [&SOON[..], &["--fail-on", "hang", "--out", &out]].concat();
     let hangs = app("lazy_pair").display().to_string();
     for taken in NO_ROOM {
-        let text = format!("bash -c '{taken}\nexec \"$0\"' '{hangs}' & sleep 4; kill -9 $!; exit 0");
+        let text = format!("bash -c '{taken}\nexec \"$0\"' '{hangs}' & sleep 8; kill -9 $!; exit 0");
         let outcome = under(&work, &options, &["bash", "-c", &text]).start().finish_within(LONG);
         assert!(outcome.stderr.contains("lazyguard: HANG"), "{taken}: {outcome}");
         assert!(matches!(outcome.code, Some(117 | 125)), "{taken}: {outcome}");

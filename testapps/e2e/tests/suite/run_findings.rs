@@ -78,7 +78,7 @@ fn a_file_that_is_a_fifo_holds_no_run_up() {
     }
     // The words of the command are more than a pipe holds.
     let run = format!("{} run --json {fifo} -- sh -c", command().display());
-    let late = format!("(sleep 0.5; cat) < {fifo} & {run} true $(seq 20000); wait");
+    let late = format!("(sleep 2; cat) < {fifo} & {run} 'sleep 1' $(seq 20000); wait");
     let outcome = Run::new(&work, "bash").args(["-c", &late]).finish();
     assert!(serde_json::from_str::<Json>(&outcome.stdout).is_ok() && outcome.stdout.len() > 1 << 16, "{outcome}");
     let began = file(&work, "began");

@@ -242,7 +242,7 @@ def a_new_size_is_told_once(term, before, folder):
 
 def a_background_job_comes_to_the_front(term, before, folder):
     term.runs(f"{before} sh -c 'sleep 1; read line; echo read-$line' &")
-    time.sleep(2)
+    time.sleep(4)
     term.runs("jobs")
     term.expect("Stopped")
     term.runs("fg")

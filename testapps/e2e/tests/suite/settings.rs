@@ -210,7 +210,7 @@ fn each_budget_stops_the_loading_and_the_account_says_so() {
 /// Each kernel takes longer than what is free at any time.
 const SLOWLY: (&str, &str) = ("LGSIM_DELAY", "cuKernelGetFunction=450");
 /// Each kernel takes its part of the time for which the gate may be closed.
-const NOT_QUITE_SO_SLOWLY: (&str, &str) = ("LGSIM_DELAY", "cuKernelGetFunction=120");
+const NOT_QUITE_SO_SLOWLY: (&str, &str) = ("LGSIM_DELAY", "cuKernelGetFunction=60");
 const NO_BUDGET: (&str, &str) = ("LAZYGUARD_PRELOAD_TIME", "60s");
 
 /// A library that turns up after the context was created is loaded at a pace.

@@ -25,7 +25,7 @@ struct Hung {
 
 impl Hung {
     fn of(run: Run<'_>) -> Self {
-        let mut running = run.guarded().kept().hang_after("200ms").start();
+        let mut running = run.guarded().kept().hang_after("700ms").start();
         let folder = running.until_a_hang_is_reported();
         // The stacks come behind the report: what Python says of its threads comes before them.
         let said = running.until("the stacks", lazyguard_e2e::PATIENCE, |running| {
