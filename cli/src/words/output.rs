@@ -11,6 +11,7 @@ use std::fmt;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 pub(crate) struct Output<'a> {
     out: BufWriter<Box<dyn Write + 'a>>,
@@ -114,24 +115,35 @@ pub(crate) fn said(text: &str) -> String {
     one_line(&format!("{MARK}{text}")).into_owned()
 }
 
-/// A progress line on a terminal's standard error.
+/// A progress line on a terminal's standard error. Elsewhere it is a line a minute: a CI system may end a job that says nothing.
 pub(crate) struct Progress {
     is_shown: bool,
-    silent: bool,
+    is_terminal: bool,
+    said: Instant,
 }
+
+const PAUSE: Duration = Duration::from_secs(60);
 
 #[allow(clippy::disallowed_methods, reason = "all other code calls this function")]
 impl Progress {
     pub fn new() -> Self {
-        Self { is_shown: false, silent: !io::stderr().is_terminal() }
+        Self { is_shown: false, is_terminal: io::stderr().is_terminal(), said: Instant::now() }
     }
 
     pub fn tell(&mut self, text: impl fmt::Display) {
-        if !self.silent {
+        if self.is_terminal {
             self.is_shown = true;
             // A lost progress line is harmless.
             let _ = write!(io::stderr(), "\r\x1b[K{text}");
+        } else if self.is_due(Instant::now()) {
+            say(text);
         }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = now.duration_since(self.said) >= PAUSE;
+        self.said = if is_due { now } else { self.said };
+        is_due
     }
 
     /// Clears the progress, before a line that stays.
@@ -151,6 +163,14 @@ impl Drop for Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_terminal_progress_is_a_line_a_minute() {
+        let begin = Instant::now();
+        let mut progress = Progress { is_shown: false, is_terminal: false, said: begin };
+        let due = [1, 59, 61, 62, 120, 122].map(|seconds| progress.is_due(begin + Duration::from_secs(seconds)));
+        assert_eq!(due, [false, false, true, false, false, true]);
+    }
 
     #[test]
     fn a_line_is_one_line_whatever_is_in_it() {
