@@ -83,7 +83,7 @@ pub struct FirstOccurrence {
     pub held_nanos: Nanos,
     /// The return address, or 0.
     pub caller: u64,
-    /// The number of the recording's path from the program to the call; absent where `caller` is the program's.
+    /// The number of the recording's path to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<u16>,
     /// The same as a source or object position.

@@ -14,8 +14,8 @@ SCENARIO(worker_submits_main_polls) {
     CK(cuStreamWaitValue32(polled, word, 7, CU_STREAM_WAIT_VALUE_EQ));
     submitted = true;
   });
-  while (cuStreamQuery(polled) == CUDA_ERROR_NOT_READY || !submitted) {
-  }
+  // Whether it was submitted is asked first: a query that is answered before the wait says nothing of it.
+  for (bool was_submitted = false; cuStreamQuery(polled) == CUDA_ERROR_NOT_READY || !was_submitted;) was_submitted = submitted;
   worker.join();
   std::puts("the poll ended");
   return 0;

@@ -1,4 +1,4 @@
-// Threads launch short kernels without a pause, three of them on each of three streams, and a second module is loaded meanwhile. The driver brings
+// Threads launch very short kernels without a pause, three of them on each of three streams, and a second module is loaded meanwhile. The driver brings
 // it in once the context is idle, which is when they stop: one and a half T after the load has begun.
 // expect: slow
 // card: no, because launches were seen to wait behind a load there, so that it has its turn; whether the driver's lock is fair is not known
@@ -15,7 +15,7 @@ SCENARIO(module_load_waits_for_a_pause) {
   for (int i = 0; i < 9; ++i) {
     threads.push_back(lg::thread_in(session.context, [&, stream = streams[i % 3]] {
       for (unsigned n = 0; !pause; ++n) {
-        CK(lg::launch_one(busy, stream, 100'000ull));
+        CK(lg::launch_one(busy, stream, 10'000ull));
         if (n == 500) ++fed;
       }
     }));

@@ -12,12 +12,12 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// The times from the program's last driver call, as the simulated driver's log shows it, to reports on standard error, by heading: the most
 /// and the least that each may be.
-fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Vec<[Duration; 2]> {
+fn seconds_to(work: &Work, name: &str, threshold: u64, headings: &[&str]) -> Vec<[Duration; 2]> {
     let log = work.path().join(format!("calls-{name}-{threshold}"));
+    let _ = fs::remove_file(&log);
     let app = App::named(name);
-    let off =
-        run(work, &app).guarded().set("LAZYGUARD_PRELOAD", "off").hang_after(threshold).set("LGSIM_CALL_LOG", &log);
-    let mut running = off.start();
+    let off = run(work, &app).guarded().set("LAZYGUARD_PRELOAD", "off").set("LGSIM_CALL_LOG", &log);
+    let mut running = off.hang_after(&format!("{threshold}ms")).start();
     let own = format!("{} ", running.process());
     let (mut last_look, mut since, mut calls, mut took) = (Instant::now(), [Instant::now(); 2], 0, Vec::new());
     running.until("the reports", lazyguard_e2e::PATIENCE, |running| {
@@ -38,25 +38,31 @@ fn seconds_to(work: &Work, name: &str, threshold: &str, headings: &[&str]) -> Ve
     took
 }
 
+/// Whether no report comes more than a second late, which one can on a machine that stands still at times. None may come early.
+fn reports_come_in_time(work: &Work, name: &str, headings: &[(&str, u32)], threshold: u64) -> Result<(), String> {
+    let names: Vec<_> = headings.iter().map(|(heading, _)| *heading).collect();
+    for ((heading, times), [most, least]) in headings.iter().zip(seconds_to(work, name, threshold, &names)) {
+        let due = Duration::from_millis(threshold) * *times;
+        // The guard knows of the call a moment before the log does.
+        assert!(most + SECOND / 10 >= due, "{name}: {heading} after {most:?} at most, and due after {due:?}");
+        if least > due + SECOND {
+            return Err(format!("{name}: {heading} after {least:?}, more than a second past {due:?}"));
+        }
+    }
+    Ok(())
+}
+
 #[test]
-fn the_verdict_comes_soon_after_the_threshold_and_not_before() {
+fn the_verdict_comes_within_a_second_of_the_threshold_and_not_before() {
     let work = Work::new(lazyguard_e2e::this_test!());
     // A standstill of no known pattern is slow at the threshold, and a hang after three times that.
     for (name, headings) in
         [("plain_spin", &[("SLOW", 1), ("HANG", 3)][..]), ("persistent_two_libraries", &[("HANG", 1)])]
     {
-        for (threshold, milliseconds) in [("200ms", 200), ("500ms", 500), ("2s", 2000)] {
-            let names: Vec<_> = headings.iter().map(|(heading, _)| *heading).collect();
-            let took = seconds_to(&work, name, threshold, &names);
-            for ((heading, times), [most, least]) in headings.iter().zip(took) {
-                let due = Duration::from_millis(milliseconds) * *times;
-                // The guard knows of the call a moment before the log does.
-                let before = most + SECOND / 10 < due;
-                assert!(!before, "{name}: {heading} after {most:?} at most, and due after {due:?}");
-                // The guard looks several times in a threshold, and the machine may be busy.
-                let late = least > due + 2 * SECOND;
-                assert!(!late, "{name}: {heading} after {least:?}, more than two seconds past {due:?}");
-            }
+        for threshold in [200, 500, 2000] {
+            let late: Vec<_> =
+                (0..3).map_while(|_| reports_come_in_time(&work, name, headings, threshold).err()).collect();
+            assert!(late.len() < 3, "{late:#?}");
         }
     }
 }
