@@ -4,8 +4,8 @@
 //! which the launch's record has beside the path's number.
 //!
 //! The addresses are compared from the hook outwards: an equal one leads into a function whose frame is as large as it was. A function with a frame pointer
-//! may have a frame of another size; the fast path reads past it only on the page that it is on, or on one that this thread could
-//! read before.
+//! may have a frame of another size, the program's own as well, where a runtime is linked into its file; the fast path reads past it only on the page that
+//! it is on, or on one that this thread could read before.
 //!
 //! Must not: read a word on the fast path before those below it were found equal; wait for the dynamic linker's lock; walk without room on the stack.
 
@@ -37,6 +37,8 @@ const MOST_IN_TURN: usize = 17;
 /// There are too many paths, or no runtime makes these launches.
 const NONE: usize = 1;
 
+const _: () = assert!(size_of::<Path>() == 64);
+
 /// One line of a processor's cache.
 #[repr(align(64))]
 pub struct Path {
@@ -48,8 +50,10 @@ pub struct Path {
     outside: i32,
     /// The path's number in the recording, from 1.
     number: u16,
-    /// Whether a frame is found by its frame pointer: then all frames count, else three.
+    /// Whether the third frame is found by its frame pointer: then all frames count, else three.
     varies: bool,
+    /// The first frame that is found so, or [`MOST_FRAMES`]: the return addresses behind it may lie elsewhere.
+    sure: u8,
     /// The ring of paths to one function; or 0.
     next: AtomicUsize,
 }
@@ -69,9 +73,11 @@ impl Path {
 
     /// The same where the line's word is on another page, which is asked for first.
     fn leads_across(&self, caller: Caller) -> Option<u64> {
-        let line = caller.stack.wrapping_add_signed(self.outside as isize) as *const u8;
-        let is_there = self.crosses(caller) && self.begins(caller) && readable::again(line, size_of::<usize>());
-        is_there.then(|| self.line(caller))?
+        let is_there = |distance: &i32| {
+            readable::again(caller.stack.wrapping_add_signed(*distance as isize) as *const u8, size_of::<usize>())
+        };
+        let are_there = || self.distances.iter().chain([&self.outside]).all(is_there);
+        (self.crosses(caller) && are_there() && self.begins(caller)).then(|| self.line(caller))?
     }
 
     fn leads_anywhere(&self, caller: Caller) -> Option<u64> {
@@ -81,7 +87,7 @@ impl Path {
     #[inline(always)]
     fn crosses(&self, caller: Caller) -> bool {
         let page = |distance: i32| caller.stack.wrapping_add_signed(distance as isize) / readable::PAGE;
-        self.varies && page(self.distances[FRAMES - 1]) != page(self.outside)
+        self.distances.get(usize::from(self.sure)).is_some_and(|sure| page(*sure) != page(self.outside))
     }
 
     #[inline(always)]
@@ -229,7 +235,7 @@ fn walked(caller: Caller) -> (Path, usize, u64) {
     let mut now = Registers::new(Machine::OWN, caller.address as u64, caller.stack as u64, caller.frame as u64);
     let first = distance(now.stack());
     let (mut frames, mut distances) = ([caller.address; MOST_FRAMES], [first; MOST_FRAMES]);
-    let (mut count, mut varies, mut outside) = (0, false, first);
+    let (mut count, mut varies, mut sure, mut outside) = (0, false, MOST_FRAMES, first);
     while count < if varies { MOST_FRAMES } else { FRAMES } {
         (frames[count], distances[count]) = (now.address() as usize, outside);
         count += 1;
@@ -237,11 +243,14 @@ fn walked(caller: Caller) -> (Path, usize, u64) {
         let is_near = |next: &Registers| (1..MOST_BYTES).contains(&next.stack().wrapping_sub(now.stack()));
         let Some(next) = next.filter(is_near) else { break };
         // The frame pointer lies below the return address.
-        varies |= count == FRAMES && now.frame().is_some_and(|frame| frame.wrapping_add(16) == next.stack());
+        if now.frame().is_some_and(|frame| frame.wrapping_add(16) == next.stack()) {
+            (varies, sure) = (varies || count == FRAMES, sure.min(count - 1));
+        }
         outside = distance(next.stack());
         now = next;
     }
-    (Path { frames, distances, outside, number: 0, varies, next: AtomicUsize::new(0) }, count, now.address())
+    let path = Path { frames, distances, outside, number: 0, varies, sure: sure as u8, next: AtomicUsize::new(0) };
+    (path, count, now.address())
 }
 
 fn unwind_index(address: u64) -> Option<u64> {
@@ -275,6 +284,7 @@ mod tests {
             outside: 24,
             number,
             varies,
+            sure: if varies { 2 } else { MOST_FRAMES as u8 },
             next: AtomicUsize::new(0),
         }))
     }
@@ -311,6 +321,11 @@ mod tests {
             assert_eq!(path([0; 3], 1, true).leads(stack).is_some(), is_read);
             assert!(path([0; 3], 1, false).leads(stack).is_some());
         }
+        // From the first such frame on.
+        let varies_early = path([0; 3], 1, false);
+        let varies_early = Path { sure: 0, next: AtomicUsize::new(0), ..*varies_early };
+        assert!(varies_early.leads(caller(&words[edge - 4..])).is_some());
+        assert!((1..4).all(|at| varies_early.leads(caller(&words[edge - at..])).is_none()));
     }
 
     #[test]
