@@ -117,23 +117,15 @@ pub enum FirstLaunch {
     Made,
 }
 
-/// Code that may come into a context ahead of its use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    Module,
-    /// A library, whose kernels come into the context.
-    Library,
-}
-
 /// Whether code waits for the first launch of a context, or until that was made.
 ///
 /// If a module of the context prints, the driver holds its first launch back until everything in flight has ended, and the program may wait
 /// for that launch. So code that prints, or may, comes right before the first launch, in an idle context. The driver may refuse that launch, and the
 /// next one be made beside work: so a module that is seen to print comes after it. A library comes before: the program wants its kernels by then.
-pub fn waits_for_first_launch(prints: Prints, code: Code, first: FirstLaunch) -> bool {
+pub fn waits_for_first_launch(prints: Prints, is_module: bool, first: FirstLaunch) -> bool {
     match (first, prints) {
         (FirstLaunch::Made, _) | (_, Prints::No) => false,
-        (FirstLaunch::Now, Prints::Yes) => code == Code::Module,
+        (FirstLaunch::Now, Prints::Yes) => is_module,
         (FirstLaunch::Now, Prints::Unknown) => false,
         (FirstLaunch::ToCome, _) => true,
     }
@@ -143,26 +135,15 @@ pub fn loads_libraries(policy: Policy) -> bool {
     matches!(policy, Policy::Auto | Policy::Eager)
 }
 
-/// A profile's knowledge of a library that the program or a CUDA runtime has loaded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// Nothing, or that the program uses it; so too without a profile.
-    Nothing,
-    /// The kernels that the program uses.
-    ItsKernels,
-    /// That earlier runs have not used it.
-    Unused,
-}
-
 /// When the rest of a late library that a profile knows is loaded: most programs' start is over.
 const REST_AFTER_NANOS: Nanos = 10_000_000_000;
 
 const FEW_KERNELS: u64 = 8;
 
-/// Whether the kernels of a library are left for after the start. `is_late`: there is a context already. A library that the profile does not
-/// know is as without a profile.
-pub fn rest_waits(settings: &Settings, known: Known, is_late: bool, kernels: impl FnOnce() -> u64) -> bool {
-    known != Known::Nothing && is_late && settings.preload != Policy::Eager && kernels() > FEW_KERNELS
+/// Whether the kernels of a library are left for after the start. `is_known`: the profile has the kernels that the program uses of it, or that earlier
+/// runs have not used it. `is_late`: there is a context already.
+pub fn rest_waits(settings: &Settings, is_known: bool, is_late: bool, kernels: impl FnOnce() -> u64) -> bool {
+    is_known && is_late && settings.preload != Policy::Eager && kernels() > FEW_KERNELS
 }
 
 pub fn rest_is_due(elapsed: Nanos) -> bool {
@@ -262,32 +243,27 @@ mod tests {
     fn the_rest_of_a_large_library_waits_until_the_start_is_over() {
         let auto = Settings::default();
         let eager = Settings { preload: Policy::Eager, ..Settings::default() };
-        for known in [Known::ItsKernels, Known::Unused] {
-            let waits = |kernels| rest_waits(&auto, known, true, || kernels);
-            assert_eq!([1, FEW_KERNELS, FEW_KERNELS + 1].map(waits), [false, false, true], "{known:?}");
-            assert!(
-                !rest_waits(&auto, known, false, || u64::MAX),
-                "{known:?}: with the first context all comes at once"
-            );
-            assert!(!rest_waits(&eager, known, true, || u64::MAX), "{known:?}: it loads everything at once");
-        }
-        assert!(!rest_waits(&auto, Known::Nothing, true, || panic!("the driver is asked in vain")));
+        let waits = |kernels| rest_waits(&auto, true, true, || kernels);
+        assert_eq!([1, FEW_KERNELS, FEW_KERNELS + 1].map(waits), [false, false, true]);
+        assert!(!rest_waits(&auto, true, false, || u64::MAX), "with the first context all comes at once");
+        assert!(!rest_waits(&eager, true, true, || u64::MAX), "it loads everything at once");
+        assert!(!rest_waits(&auto, false, true, || panic!("the driver is asked in vain")));
         assert_eq!([0, 9_999_999_999, 10_000_000_000, Nanos::MAX].map(rest_is_due), [false, false, true, true]);
     }
 
     #[test]
     fn what_may_print_does_not_come_before_the_first_launch_and_a_module_that_prints_comes_after_it() {
-        use {Code::*, FirstLaunch::*};
-        for (prints, code, waits) in [
-            (Prints::No, Module, [false, false, false]),
-            (Prints::No, Library, [false, false, false]),
-            (Prints::Yes, Module, [true, true, false]),
-            (Prints::Yes, Library, [true, false, false]),
-            (Prints::Unknown, Module, [true, false, false]),
-            (Prints::Unknown, Library, [true, false, false]),
+        use FirstLaunch::*;
+        for (prints, is_module, waits) in [
+            (Prints::No, true, [false, false, false]),
+            (Prints::No, false, [false, false, false]),
+            (Prints::Yes, true, [true, true, false]),
+            (Prints::Yes, false, [true, false, false]),
+            (Prints::Unknown, true, [true, false, false]),
+            (Prints::Unknown, false, [true, false, false]),
         ] {
-            let found = [ToCome, Now, Made].map(|first| waits_for_first_launch(prints, code, first));
-            assert_eq!(found, waits, "{prints:?} {code:?}");
+            let found = [ToCome, Now, Made].map(|first| waits_for_first_launch(prints, is_module, first));
+            assert_eq!(found, waits, "{prints:?}, a module: {is_module}");
         }
     }
 

@@ -10,7 +10,6 @@ use crate::preload::idle;
 use crate::preload::queue::Item;
 use crate::record::profile::Origin;
 use lazyguard_core::image::Prints;
-use lazyguard_core::preload::Known;
 use lazyguard_core::profile::ImageId;
 use lazyguard_core::state::{ColdKind, FunctionKind};
 use lazyguard_core::trace::{Image, RawPayload};
@@ -82,24 +81,19 @@ fn loaded(call: &Call, library: u64, told: Told) {
         call.guard.hazards.is_to_be_compiled(library);
         call.compiled();
     }
-    let mut known = Known::Nothing;
+    let mut is_known = told.expected.is_some();
     if let Some(profile) = &call.guard.profile {
         told.origin.into_iter().for_each(|origin| profile.is_of(library, origin));
-        if let Some(number) = told.expected {
-            known = Known::ItsKernels;
-            if told.ahead == 0 {
-                loader.is_the_runtimes(call.guard, number, library);
-            }
+        if let Some(number) = told.expected.filter(|_| told.ahead == 0) {
+            loader.is_the_runtimes(call.guard, number, library);
         }
-        if told.samples.is_some_and(|id| profile.sees(library, id)) {
-            known = Known::Unused;
-        }
+        is_known |= told.samples.is_some_and(|id| profile.sees(library, id));
     }
     // The guard itself has recorded whether a library that it loaded ahead prints.
     if told.ahead == 0 && call.about.raw.loaded_image().prints() {
         loader.prints(library, Prints::Yes);
     }
-    loader.library_loaded(call.guard, library, known);
+    loader.library_loaded(call.guard, library, is_known);
     call.load_pending(call.about.context);
 }
 

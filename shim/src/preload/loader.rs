@@ -15,8 +15,7 @@ use crate::runtime::process::Process;
 use lazyguard_core::image::Prints;
 use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::{
-    is_blanket, loads_libraries, loads_resolved, pace_reaches, rest_waits, waits_for_first_launch, Code, FirstLaunch,
-    Known, Skip,
+    is_blanket, loads_libraries, loads_resolved, pace_reaches, rest_waits, waits_for_first_launch, FirstLaunch, Skip,
 };
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
@@ -92,12 +91,12 @@ impl Loader {
     }
 
     /// A library concerns every context. By what the profile knows of it, its kernels may wait until the start is over.
-    pub fn library_loaded(&self, process: &Process, library: u64, known: Known) {
+    pub fn library_loaded(&self, process: &Process, library: u64, is_known: bool) {
         if !self.wanted(loads_libraries(process.settings.preload)) {
             return;
         }
         let is_late = process.tracker.contexts().next().is_some();
-        let waits = rest_waits(&process.settings, known, is_late, || kernels::count(library).unwrap_or(0).into());
+        let waits = rest_waits(&process.settings, is_known, is_late, || kernels::count(library).unwrap_or(0).into());
         let item = if waits { Item::Rest(library) } else { Item::Library(library) };
         self.queue().libraries.push(item);
         self.add_everywhere(process, item);
@@ -215,14 +214,14 @@ impl Loader {
     pub(super) fn waits_for_launch(&self, item: Item, first: FirstLaunch) -> bool {
         let library = match item {
             Item::Ahead(image, _) if !self.ahead.is_library(image) => {
-                return waits_for_first_launch(self.ahead.prints(image), Code::Module, first);
+                return waits_for_first_launch(self.ahead.prints(image), true, first);
             }
             Item::Ahead(image, nth) => self.ahead.library(image, nth),
             Item::AheadLibrary(number) => self.libraries.library(number),
             item => Some(item.owner()),
         };
         let prints = library.and_then(|library| lock(&self.printing).get(&library).copied());
-        prints.is_some_and(|prints| waits_for_first_launch(prints, Code::Library, first))
+        prints.is_some_and(|prints| waits_for_first_launch(prints, false, first))
     }
 
     /// Notes whether an attempt that began at `begun` found the context idle.
