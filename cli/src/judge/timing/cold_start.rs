@@ -5,7 +5,7 @@
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
 use super::part::{Part, Parts};
-use super::sweep::{Sweep, QUIET_NANOS, QUIET_SUBMISSIONS, QUIET_TO_THE_END_NANOS};
+use super::sweep::Sweep;
 use lazyguard_core::api::{Class, Work};
 use lazyguard_core::replay::Fact;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
@@ -349,14 +349,14 @@ impl ColdStartFold {
 
     pub fn finish(self) -> ColdStart {
         let Self { began, end, missing, .. } = self;
-        let ended = self.sweep.finish(began.armed.saturating_add(end));
+        let (steady, spent) = self.sweep.finish(began.armed.saturating_add(end));
         let with_median = |(first, others): (FirstUse, Durations)| {
             let steady_ns = others.median();
             let difference_ns = steady_ns.map(|steady| first.first_ns.saturating_sub(steady));
             FirstUse { steady_ns, difference_ns, ..first }
         };
         let mut kernels: Vec<_> = self.launches.into_values().map(with_median).collect();
-        let parts = Part::all().into_iter().zip(ended.spent).map(|(part, ns)| PartSpent { part, ns });
+        let parts = Part::all().into_iter().zip(spent).map(|(part, ns)| PartSpent { part, ns });
         // For a kernel launched once, the whole duration counts.
         let beyond = |one: &FirstUse| one.difference_ns.unwrap_or(one.first_ns);
         kernels.sort_by(|a, b| (b.first_is_known, beyond(b), &a.kernel).cmp(&(a.first_is_known, beyond(a), &b.kernel)));
@@ -366,19 +366,7 @@ impl ColdStartFold {
             from_process_start: began.known,
             began_unix_ns: began.armed_unix.saturating_sub(began.armed),
             armed_ns: began.armed,
-            steady: SteadyState {
-                reached: ended.steady,
-                until_ns: ended.until,
-                last_of_start_ns: ended.last_of_start,
-                submissions_after: ended.submissions,
-                definition: format!(
-                    "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, \
-                     where none follows for {} s, or for the rest of the run and at least {} ms, and {QUIET_SUBMISSIONS} operations or \
-                     more are submitted meanwhile",
-                    QUIET_NANOS / 1_000_000_000,
-                    QUIET_TO_THE_END_NANOS / 1_000_000,
-                ),
-            },
+            steady,
             parts: parts.filter(|spent| spent.ns > 0).collect(),
             longest: self.longest,
             loads: self.loads.into_values().collect(),

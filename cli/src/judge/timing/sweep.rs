@@ -2,27 +2,19 @@
 //!
 //! Must not: keep what has ended.
 
+use super::cold_start::SteadyState;
 use super::part::Part;
 use lazyguard_core::Nanos;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 /// A start is over when the program does nothing that belongs to it for this long.
-pub(super) const QUIET_NANOS: Nanos = 1_000_000_000;
-pub(super) const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
+const QUIET_NANOS: Nanos = 1_000_000_000;
+const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
 /// The program must also make this many submissions meanwhile: a program that does nothing is not steady.
-pub(super) const QUIET_SUBMISSIONS: u64 = 20;
+const QUIET_SUBMISSIONS: u64 = 20;
 
 pub(super) type Spent = [Nanos; Part::COUNT];
-
-pub(super) struct Ended {
-    pub steady: bool,
-    pub until: Nanos,
-    pub spent: Spent,
-    /// When the last event of a start had ended; `None` while one is in progress.
-    pub last_of_start: Option<Nanos>,
-    pub submissions: u64,
-}
 
 /// A time after which no event of a start has come so far.
 #[derive(Clone, Copy, Default)]
@@ -74,23 +66,27 @@ impl Sweep {
         self.since.submissions += u64::from(self.of_start == 0);
     }
 
-    pub fn finish(mut self, end: Nanos) -> Ended {
+    pub fn finish(mut self, end: Nanos) -> (SteadyState, Spent) {
         if self.steady.is_none() {
             self.advance(end);
             self.steady = self.is_quiet(end, QUIET_TO_THE_END_NANOS).then_some(self.since);
         }
-        match self.steady {
-            Some(Reached { at, spent, submissions }) => {
-                Ended { steady: true, until: at, spent, last_of_start: Some(at), submissions }
-            }
-            None => Ended {
-                steady: false,
-                until: self.now,
-                spent: self.spent,
-                last_of_start: (self.of_start == 0).then_some(self.since.at),
-                submissions: self.since.submissions,
-            },
-        }
+        let now = Reached { at: self.now, spent: self.spent, submissions: self.since.submissions };
+        let Reached { at, spent, submissions } = self.steady.unwrap_or(now);
+        let steady = SteadyState {
+            reached: self.steady.is_some(),
+            until_ns: at,
+            last_of_start_ns: (self.of_start == 0).then_some(self.since.at),
+            submissions_after: submissions,
+            definition: format!(
+                "from the end of the last load, compilation, context creation, first launch of a kernel or slow allocation on, \
+                 where none follows for {} s, or for the rest of the run and at least {} ms, and {QUIET_SUBMISSIONS} operations or \
+                 more are submitted meanwhile",
+                QUIET_NANOS / 1_000_000_000,
+                QUIET_TO_THE_END_NANOS / 1_000_000,
+            ),
+        };
+        (steady, spent)
     }
 
     fn is_quiet(&self, until: Nanos, long: Nanos) -> bool {
@@ -148,11 +144,11 @@ mod tests {
                 sweep.submits();
             }
         }
-        let ended = sweep.finish(end);
-        assert_eq!(ended.spent.iter().sum::<Nanos>(), ended.until, "the parts are the whole: {:?}", ended.spent);
-        assert_eq!(ended.steady.then_some(ended.until), expect);
-        assert!(ended.steady || ended.until == end);
-        ended.spent
+        let (steady, spent) = sweep.finish(end);
+        assert_eq!(spent.iter().sum::<Nanos>(), steady.until_ns, "the parts are the whole: {spent:?}");
+        assert_eq!(steady.reached.then_some(steady.until_ns), expect);
+        assert!(steady.reached || steady.until_ns == end);
+        spent
     }
 
     #[test]
@@ -208,8 +204,8 @@ mod tests {
         let reached = |part| {
             let mut sweep = Sweep::new(true);
             sweep.goes_on(0, 10 * MS, part, true);
-            let ended = sweep.finish(5000 * MS);
-            ended.steady.then_some(ended.until)
+            let (steady, _) = sweep.finish(5000 * MS);
+            steady.reached.then_some(steady.until_ns)
         };
         assert_eq!((reached(Part::Arming), reached(Part::Functions)), (None, Some(10 * MS)));
     }
@@ -220,8 +216,8 @@ mod tests {
         sweep.goes_on(10, 50, Part::Context, true);
         sweep.goes_on(30, 40, Part::Calls, false);
         sweep.goes_on(20, 90, Part::Waits, false);
-        let ended = sweep.finish(100);
-        assert_eq!((ended.spent.iter().sum::<Nanos>(), ended.steady, ended.last_of_start), (100, false, Some(50)));
-        assert_eq!(ended.spent[Part::Waits as usize], 40);
+        let (steady, spent) = sweep.finish(100);
+        assert_eq!((spent.iter().sum::<Nanos>(), steady.reached, steady.last_of_start_ns), (100, false, Some(50)));
+        assert_eq!(spent[Part::Waits as usize], 40);
     }
 }
