@@ -27,7 +27,7 @@ pub struct Reports {
     /// The recorded activity of threads outside driver calls, after the time since which every thread was recorded anew.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     /// For each loading call: when its thread's processor time was read, and that time.
-    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos)>>,
+    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos, bool)>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
     turns: Option<Turns>,

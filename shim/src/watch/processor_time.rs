@@ -1,6 +1,6 @@
 //! How much threads compute in a call in which the driver may be at work for long: a call that waits computes little. The kernel's scheduler counts a
-//! thread's time on a processor and its waits for one, each once it is over: one that is runnable has been so since the kernel counted. The driver's own
-//! threads may do a part of the work, so their time counts as well.
+//! thread's time on a processor and its waits for one, each once it is over. So a thread that is runnable at both ends of a span counts as runnable in it.
+//! The driver's own threads may do a part of the work, so their time counts as well.
 
 use super::thread_activity;
 use crate::record::reports::Waiting;
@@ -23,16 +23,17 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
     let calls: Vec<Waiting> = calls.map(|call| (call.thread, call.record.entered)).collect();
     known.retain(|waiting, _| calls.contains(waiting));
-    let is_due = |call: &Waiting| known.get(call).is_none_or(|(since, _)| at.saturating_sub(*since) >= least);
+    let is_due = |call: &Waiting| known.get(call).is_none_or(|(since, ..)| at.saturating_sub(*since) >= least);
     let due: Vec<_> = calls.into_iter().filter(is_due).collect();
     let Some(slot) = thread::slot(guard).filter(|_| !due.is_empty()) else { return };
     let drivers: Nanos = thread_activity::drivers().filter_map(runnable).sum();
     for call in due {
         let Some(own) = runnable(call.0) else { continue };
         let now = own.saturating_add(drivers);
-        let Some((since, before)) = known.insert(call, (at, now)) else { continue };
+        let is_runnable = thread_activity::is_runnable(call.0);
+        let Some((since, before, was_runnable)) = known.insert(call, (at, now, is_runnable)) else { continue };
         let (counted, within_nanos) = (now.saturating_sub(before), at.saturating_sub(since));
-        let nanos = if thread_activity::is_runnable(call.0) { within_nanos } else { counted };
+        let nanos = if was_runnable && is_runnable { within_nanos } else { counted };
         let time = ComputeTime { nanos, within_nanos };
         let raw = RawPayload::computes(call.0, time);
         let about = Record::of(EntryPoint::of_class(Class::ModuleLoad));
@@ -81,8 +82,9 @@ mod tests {
             while tell.send(0).is_ok() {}
         });
         let spinning = told.recv().unwrap();
-        let is_known = runs.is_none() || (0..500).any(|_| thread_activity::is_runnable(spinning));
-        assert!(is_known, "the thread that spins is runnable");
+        // An emulator answers nothing.
+        let is_told = thread_activity::is_told(spinning);
+        assert!(!is_told || (0..500).any(|_| thread_activity::is_runnable(spinning)), "it is runnable");
         drop(told);
         spins.join().unwrap();
         // If the kernel counts nothing, there is nothing to test.

@@ -71,6 +71,11 @@ pub(super) fn is_runnable(thread: u32) -> bool {
     system_call(thread).is_some_and(|line| line.starts_with("running"))
 }
 
+#[cfg(test)]
+pub(super) fn is_told(thread: u32) -> bool {
+    system_call(thread).is_some()
+}
+
 /// Stack pointer and program counter of a thread in a system call.
 pub(super) fn asleep(thread: u32) -> Option<(u64, u64)> {
     last_two(&system_call(thread)?)
