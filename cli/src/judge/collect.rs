@@ -22,7 +22,7 @@ use crate::machine::parallel;
 use crate::stacks;
 use crate::words::Failure;
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
-use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile};
+use lazyguard_core::hazard::{joined, Aggregator, FirstOccurrence, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, RUN};
 use std::path::Path;
@@ -225,7 +225,10 @@ fn what_became_of(report: &mut HangReport, opened: &Opened) -> Result<(), Failur
 
 /// The hazards of a process: those that it wrote into its folder. If it did not write them or was cut off, those in its recording.
 fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Hazard>, Failure> {
-    let Some(opened) = opened else { return Ok(file.map(|file| file.hazards).unwrap_or_default()) };
+    let Some(opened) = opened else {
+        let pathless = |hazard: Hazard| Hazard { first: FirstOccurrence { path: None, ..hazard.first }, ..hazard };
+        return Ok(file.into_iter().flat_map(|file| file.hazards).map(pathless).collect());
+    };
     let mut hazards = match file {
         Some(file) if opened.state() == "ended" => file.hazards,
         Some(file) => joined(file.hazards, from_recording(opened)?),

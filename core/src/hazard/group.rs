@@ -81,7 +81,7 @@ pub struct FirstOccurrence {
     pub other_at: Nanos,
     /// How long the call blocked the host, if that is the hazard; else 0.
     pub held_nanos: Nanos,
-    /// The return address, or 0.
+    /// The return address, or 0; with `path` the outermost.
     pub caller: u64,
     /// The number of the recording's path to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

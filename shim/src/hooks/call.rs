@@ -19,6 +19,7 @@ use crate::record::{guard, Guard};
 use crate::runtime::results::{self, LATE_ERROR, REVOKED};
 use crate::runtime::{door, pass_through, process, thread};
 use crate::watch::revoke;
+use lazyguard_core::api::Class;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{Flags, HazardEvent, StreamClass};
@@ -310,7 +311,10 @@ impl Call {
 
     pub fn note_hazard(&self, code: Code, flags: Flags, other: InFlight, noted: Nanos) {
         let About { stream, stream_entry, context, function, from, .. } = self.about;
-        let (caller, path) = address_and_path(if from == 0 { self.made_from(None) } else { from });
+        // A first launch may be noted before its path is found. By other calls, a runtime has as many frames as it likes.
+        let is_launch = self.entry_point.class() == Class::Launch;
+        let from = if from == 0 && is_launch { self.made_from(None) } else { from };
+        let (caller, path) = if from == 0 { (self.caller.address as u64, 0) } else { address_and_path(from) };
         let noted = HazardEvent {
             code,
             flags,
