@@ -58,7 +58,7 @@ using EventRef = std::shared_ptr<Event>;
 constexpr size_t kLocalBytesAtStart = 1024;
 
 // One thread that holds it alone, or several that share it. The C library's lock prefers those that share it: two threads that submit without a pause
-// keep a third from it for good. So they pause for a moment now and then, while another thread wants it alone; not for one that loads a module.
+// keep a third from it for good. So they pause for a moment now and then, while another thread wants it alone; not for cuModuleLoad*.
 class ContextLock {
  public:
   void lock() {

@@ -160,13 +160,17 @@ fn the_text_says_what_the_json_says() {
 fn the_time_begins_where_the_process_does() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let now = || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
-    let before = now();
-    let summary = finished(Run::new(&work, app("blocking_async")));
-    let (began, after) = (number(&summary, "/began_unix_ns"), now());
-    // The system gives the start to a hundredth of a second, and the machine may be busy between two clocks.
-    assert!(began + 250 * MS >= before && began < after, "{before} {began} {after}");
-    let armed = number(&summary, "/armed_ns");
-    assert!(armed <= after - began && armed > 0, "{summary:#}");
+    let is_right = || {
+        let before = now();
+        let summary = finished(Run::new(&work, app("blocking_async")));
+        let (began, after) = (number(&summary, "/began_unix_ns"), now());
+        let armed = number(&summary, "/armed_ns");
+        assert!(began < after && armed <= after - began && armed > 0, "{summary:#}");
+        // The system gives the start to a hundredth of a second.
+        began + 15 * MS >= before
+    };
+    // The machine may stand still between two clocks.
+    assert!((0..3).any(|_| is_right()), "it begins before its process");
 }
 
 #[test]

@@ -38,15 +38,14 @@ fn seconds_to(work: &Work, name: &str, threshold: u64, headings: &[&str]) -> Vec
     took
 }
 
-/// Whether no report comes more than a second late, which one can on a machine that stands still at times. None may come early.
+/// Whether no report comes early or more than a second late, as one can seem to on a machine that stands still at times.
 fn reports_come_in_time(work: &Work, name: &str, headings: &[(&str, u32)], threshold: u64) -> Result<(), String> {
     let names: Vec<_> = headings.iter().map(|(heading, _)| *heading).collect();
     for ((heading, times), [most, least]) in headings.iter().zip(seconds_to(work, name, threshold, &names)) {
         let due = Duration::from_millis(threshold) * *times;
         // The guard knows of the call a moment before the log does.
-        assert!(most + SECOND / 10 >= due, "{name}: {heading} after {most:?} at most, and due after {due:?}");
-        if least > due + SECOND {
-            return Err(format!("{name}: {heading} after {least:?}, more than a second past {due:?}"));
+        if most + Duration::from_millis(30) < due || least > due + SECOND {
+            return Err(format!("{name}: {heading} after {least:?} to {most:?}, and due after {due:?}"));
         }
     }
     Ok(())
@@ -556,7 +555,7 @@ fn a_question_that_is_never_answered_costs_nothing() {
             running.stderr().contains("details: ").then(|| running.stderr())
         });
         let took = blocked.elapsed();
-        assert!(took <= 4 * SECOND, "{took:?} for a threshold of half a second: {stderr}");
+        assert!(took <= SECOND / 2 + 2 * SECOND, "{took:?} for a threshold of half a second: {stderr}");
         let lost = threads_named(running.process(), "lazyguard-probe");
         assert_eq!(lost.len(), 1, "the thread that asks is lost: {lost:?}");
         expect_lines_of(
