@@ -1,6 +1,9 @@
 // calls-during-a-blocked-call.txt and calls-during-further-blocked-calls.tsv: one thread is blocked inside the driver; which calls
 // still answer on another?
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 
 #include "conformance.hpp"
 
@@ -198,6 +201,12 @@ std::map<std::string, Call> calls(Bench &b) {
   return all;
 }
 
+bool sleeps(int thread) {
+  std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
+  std::string stat;
+  return std::getline(file, stat) && stat.find(") S ") != std::string::npos;
+}
+
 void walk_row(Tally &tally, Bench &b, const std::string &section, const Blocker &blocker, const std::string &name,
               const Call &call, bool blocks) {
   Device &d = device();
@@ -211,12 +220,16 @@ void walk_row(Tally &tally, Bench &b, const std::string &section, const Blocker 
   CK(cuEventRecord(b.busy, b.s[0]));
   std::this_thread::sleep_for(std::chrono::milliseconds(2));
   std::atomic<bool> blocker_done{false};
+  std::atomic<int> blocker_thread{0};
   std::thread blocked([&] {
+    blocker_thread = gettid();
     CK(cuCtxSetCurrent(d.session.context));
     CK(blocker.call());
     blocker_done = true;
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(30));
+  // A busy machine may not have let it run yet. On a card it may also compute while it waits.
+  for (int n = 0; n < 300 && !blocker_done && !sleeps(blocker_thread); n++) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   const bool blocker_blocks = !blocker_done;
   const Outcome outcome = call_beside(name, blocks ? Expect::blocks : Expect::returns, call.call, [&](bool) { *d.flag.host = 1; });
   blocked.join();

@@ -5,7 +5,7 @@
 use super::histogram::Durations;
 use super::kernels::{KernelId, Kernels};
 use super::part::{Part, Parts};
-use super::sweep::Sweep;
+use super::sweep::{SteadyState, Sweep};
 use lazyguard_core::api::{Class, Work};
 use lazyguard_core::replay::Fact;
 use lazyguard_core::trace::read::{Entry, Recording, Source};
@@ -46,21 +46,6 @@ pub struct ColdStart {
     pub allocations: Vec<Slow>,
     /// Missing records.
     pub missing: Missing,
-}
-
-/// The end of the start: a second, or the rest of the run, without start events.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct SteadyState {
-    /// Whether reached.
-    pub reached: bool,
-    /// When; if never reached, the recording's end.
-    pub until_ns: Nanos,
-    /// If never reached: the end of the last start event.
-    pub last_of_start_ns: Option<Nanos>,
-    /// Submissions made after that.
-    pub submissions_after: u64,
-    /// The definition in a sentence.
-    pub definition: String,
 }
 
 /// The time of a part.

@@ -2,9 +2,9 @@
 //!
 //! Must not: keep what has ended.
 
-use super::cold_start::SteadyState;
 use super::part::Part;
 use lazyguard_core::Nanos;
+use serde::Serialize;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -15,6 +15,21 @@ const QUIET_TO_THE_END_NANOS: Nanos = 20_000_000;
 const QUIET_SUBMISSIONS: u64 = 20;
 
 pub(super) type Spent = [Nanos; Part::COUNT];
+
+/// The end of the start: a second, or the rest of the run, without start events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SteadyState {
+    /// Whether reached.
+    pub reached: bool,
+    /// When; if never reached, the recording's end.
+    pub until_ns: Nanos,
+    /// If never reached: the end of the last start event.
+    pub last_of_start_ns: Option<Nanos>,
+    /// Submissions made after that.
+    pub submissions_after: u64,
+    /// The definition in a sentence.
+    pub definition: String,
+}
 
 /// A time after which no event of a start has come so far.
 #[derive(Clone, Copy, Default)]
