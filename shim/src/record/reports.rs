@@ -26,7 +26,7 @@ pub struct Reports {
     pub ended: Mutex<bool>,
     /// The recorded activity of threads outside driver calls, after the time since which every thread was recorded anew.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
-    /// For each loading call: when its thread's processor time was read, and that time.
+    /// For each loading call: when its thread's processor time was read, that time, and whether the thread was runnable then.
     pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos, bool)>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,

@@ -34,6 +34,13 @@ pub use recording::{
 pub use run::{Outcome, Run, Running, PATIENCE};
 pub use work::{skipped, Work};
 
+/// What a machine that stands still can spoil, tried up to three times: one of them has to be right.
+#[track_caller]
+pub fn one_of_three(mut attempt: impl FnMut() -> Result<(), String>) {
+    let wrong: Vec<_> = (0..3).map_while(|_| attempt().err()).collect();
+    assert!(wrong.len() < 3, "{wrong:#?}");
+}
+
 /// The beginning of a Python program: a context, a stream, and a word of the device's memory.
 #[macro_export]
 macro_rules! python_session {
