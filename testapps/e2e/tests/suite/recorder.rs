@@ -2,8 +2,8 @@
 
 use crate::crash::{facts_in, storm};
 use lazyguard_e2e::{
-    calls_in, command, gapless_numbers, hostile_program, in_progress, is_call, log_of, number, read_by_script,
-    report_of, run, text, text_report_of, App, Json, Outcome, Recording, Run, Running, Work,
+    calls_in, command, gapless_numbers, hostile_program, in_progress, is_call, log_of, number, one_of_three,
+    read_by_script, report_of, run, text, text_report_of, App, Json, Outcome, Recording, Run, Running, Work,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -193,22 +193,33 @@ fn copies_fills_and_host_functions_are_recorded() {
 fn an_allocation_is_recorded_if_it_blocked() {
     const SLOW_NANOS: u64 = 100_000;
     let work = Work::new(lazyguard_e2e::this_test!());
-    let (log, facts) = every_event(&work, "off", "cuMemHostAlloc=20");
-    let freed = the(&log, "cuMemFree_v2", "address", facts["freed"]);
-    assert_eq!((text(freed, "/event"), text(freed, "/lane")), ("allocation", "rare_events"), "{freed}");
-    assert!(number(freed, "/took_ns") > 20_000_000, "it waited for the kernel: {freed}");
-    let slow = the(&log, "cuMemHostAlloc", "bytes", 4);
-    assert!(number(slow, "/took_ns") >= 20_000_000 && number(slow, "/address") != 0, "{slow}");
-    // A quick one may be slow on a machine that is busy with something else: then there is a record, and it says so.
-    let allocations: Vec<_> = log.iter().filter(|line| line["event"] == "allocation").collect();
-    let ordered: Vec<_> = allocations.iter().filter(|line| line["lane"] == "rare_events").collect();
-    assert!(ordered.iter().all(|line| number(line, "/took_ns") >= SLOW_NANOS), "a quick one is recorded: {ordered:?}");
-    // Those that are ordered on a stream are work like any other.
-    let pooled = the(&log, "cuMemAllocAsync", "bytes", 700);
-    let let_go = the(&log, "cuMemFreeAsync", "address", facts["pooled"]);
-    for line in [pooled, let_go] {
-        assert_eq!((text(line, "/lane"), number(line, "/handle")), ("work", facts["second"]), "{line}");
-    }
+    one_of_three(|| {
+        let (log, facts) = every_event(&work, "off", "cuMemHostAlloc=20");
+        let freed = the(&log, "cuMemFree_v2", "address", facts["freed"]);
+        assert_eq!((text(freed, "/event"), text(freed, "/lane")), ("allocation", "rare_events"), "{freed}");
+        assert!(number(freed, "/took_ns") > 20_000_000, "it waited for the kernel: {freed}");
+        let slow = the(&log, "cuMemHostAlloc", "bytes", 4);
+        assert!(number(slow, "/took_ns") >= 20_000_000 && number(slow, "/address") != 0, "{slow}");
+        // A quick one may be slow on a machine that is busy with something else: then there is a record, and it says so.
+        let allocations: Vec<_> = log.iter().filter(|line| line["event"] == "allocation").collect();
+        let ordered: Vec<_> = allocations.iter().filter(|line| line["lane"] == "rare_events").collect();
+        assert!(
+            ordered.iter().all(|line| number(line, "/took_ns") >= SLOW_NANOS),
+            "a quick one is recorded: {ordered:?}"
+        );
+        // Those that are ordered on a stream are work like any other.
+        let pooled = the(&log, "cuMemAllocAsync", "bytes", 700);
+        let let_go = the(&log, "cuMemFreeAsync", "address", facts["pooled"]);
+        for line in [pooled, let_go] {
+            assert_eq!((text(line, "/lane"), number(line, "/handle")), ("work", facts["second"]), "{line}");
+        }
+        // On a machine that stands still, more of them are slow.
+        if ordered.len() <= 5 {
+            Ok(())
+        } else {
+            Err(format!("of a dozen allocations nearly all were slow: {ordered:?}"))
+        }
+    });
 }
 
 #[test]
