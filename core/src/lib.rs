@@ -10,6 +10,7 @@ pub mod api;
 pub mod build_note;
 mod demangle;
 pub mod diagnose;
+pub mod evidence;
 pub mod folder;
 pub mod gpu_core;
 pub mod gpu_dump;
