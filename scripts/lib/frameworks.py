@@ -31,7 +31,7 @@ from checks import Row, Scratch, as_data, judge, verdict_codes
 from tools import ROOT
 
 SOURCES = ROOT / "testapps" / "frameworks" / "one_gpu"
-SHARED = ("job.py", "persistent.py")
+SHARED = ("job.py", "persistent.py", "training.py")
 LIMIT_S = 90.0
 HANG_AFTER = "2s"
 OF_A_HANG = 117

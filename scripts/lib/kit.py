@@ -18,7 +18,7 @@ import guard  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
-SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/explores.py", "lib/frameworks.py",
+SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/explores.py", "lib/frameworks.py", "lib/on_host.py",
            "lib/gpu_dumps.py", "lib/gpu_inside.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/reproducers.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py", "lib/wheel/__init__.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.

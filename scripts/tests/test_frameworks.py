@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "lib"))
 
 import checks  # noqa: E402
 import frameworks  # noqa: E402
+import on_host  # noqa: E402
 import processes  # noqa: E402
 import policies  # noqa: E402
 import cold_starts  # noqa: E402
@@ -55,6 +56,20 @@ class TheStatements(unittest.TestCase):
         with_profile = profiles.programs().values()
         self.assertEqual({program.code for program in with_profile}, {"LG202"})
         self.assertTrue(any(program.blame for program in with_profile) and any(program.culprit for program in with_profile))
+
+    def test_trainings_state_what_keeps_the_late_rank(self):
+        programs = frameworks.programs(on_host.SOURCES).values()
+        hang = [program for program in programs if program.code != "none"]
+        self.assertGreaterEqual(len(hang), 13)
+        self.assertGreaterEqual(len(programs) - len(hang), 5)
+        # The rank alone is not enough.
+        self.assertFalse([program.path.name for program in hang if not re.search(r"communicator 0 \.\*.*\w", program.blame)])
+
+    def test_the_late_rank_and_its_reason_come_first_in_a_report(self):
+        program = frameworks.stated(PATH, "# code: LG208\n# blame: rank 1 has not called .*reads shard\n")
+        named = "rank 1 has not called collective 5, and reads shard; rank 0 waits in it"
+        for lines, faults in (([named], 0), (["1 process", named], 0), (["rank 0 is blocked", named], 1), ([""] * 10 + [named], 1), (["rank 1 has not called it"], 1)):
+            self.assertEqual(len(on_host.faults_of_text(program, "\n".join(lines))), faults, lines)
 
     def test_a_line_that_a_rank_is_said_to_be_at_is_one_where_it_waits(self):
         checked = 0

@@ -1,0 +1,14 @@
+# Fully sharded: rank 1 computes for ever.
+# code: LG208
+# blame: rank 1 has not called collective \d+ of communicator 0 .*comput\w+
+from torch.distributed.fsdp import fully_shard
+from training import begin, fault, train, work
+
+
+def evaluate(_):
+    fault()
+    work(3600)
+
+
+begin()
+train(step=evaluate, wrap=fully_shard)
