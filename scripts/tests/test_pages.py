@@ -40,25 +40,6 @@ class Links(unittest.TestCase):
         self.assertEqual(anchors("# `lazyguard run --json`\n## Hang: a [page](x.md)\n"), {"lazyguard-run---json", "hang-a-page"})
 
 
-class Sizes(unittest.TestCase):
-    # A page grows only with a reason, in the commit that raises its number.
-    MOST_WORDS = {"README.md": 800, "CHANGELOG.md": 1150, "docs/CONFIGURATION.md": 4500, "docs/RESULTS.md": 2500}
-    MOST_WORDS_IN_ALL = 41_000
-
-    @staticmethod
-    def words(page):
-        """What has a letter or a digit: the lines of a table have none."""
-        return len(re.findall(r"\S*\w\S*", page.read_text()))
-
-    def test_a_page_has_no_more_words_than_a_reader_has_time_for(self):
-        words = {page: self.words(ROOT / page) for page in self.MOST_WORDS}
-        self.assertEqual({page: count for page, count in words.items() if count > self.MOST_WORDS[page]}, {})
-
-    def test_all_pages_together_have_no_more_words_than_a_team_can_keep_true(self):
-        words = {str(page.relative_to(ROOT)): self.words(page) for page in doc_commands.pages()}
-        self.assertLessEqual(sum(words.values()), self.MOST_WORDS_IN_ALL, sorted(words.items(), key=lambda item: -item[1]))
-
-
 class Map(unittest.TestCase):
     FOLDERS = ("core", "shim", "cli", "docs", "testapps", "kernels")
 
