@@ -68,6 +68,8 @@ impl Private {
 /// Files that LazyGuard writes into a process's folder; each first under another name, with a dot before and `.new` behind.
 pub mod file {
     pub const LOG: &str = "log.jsonl";
+    /// The log's lines before those, once it was full.
+    pub const OLDER_LOG: &str = "log.1.jsonl";
     pub const RUN: &str = "run.json";
     pub const HANG: &str = "hang.json";
     pub const HAZARDS: &str = "hazards.json";
@@ -95,8 +97,9 @@ pub mod file {
     pub const REPORTED: &str = ".lazyguard-reported";
     pub const GPU_CORE: &str = "gpu.core";
     pub const GPU_PIPE: &str = "gpu.pipe";
-    pub const OF_A_PROCESS: [&str; 16] = [
+    pub const OF_A_PROCESS: [&str; 17] = [
         LOG,
+        OLDER_LOG,
         RUN,
         HANG,
         HAZARDS,
@@ -151,6 +154,8 @@ pub struct FileSystem {
     pub kind: u64,
     /// Bytes that this user may still take.
     pub room: u64,
+    /// All of its bytes.
+    pub capacity: u64,
 }
 
 impl FileSystem {
@@ -173,6 +178,12 @@ impl FileSystem {
             return Err(format!("the folder's file system has only {} MiB left", self.room >> 20));
         }
         Ok(())
+    }
+
+    /// Whether what can be done without is not written there: less than an eighth is free (of a large one a gibibyte), or less than the guard `has` there.
+    pub fn is_short(&self, has: u64) -> bool {
+        const AMPLE: u64 = 1 << 30;
+        self.room < (self.capacity / 8).min(AMPLE).max(has)
     }
 
     fn kind(&self) -> u64 {
@@ -217,8 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn a_file_system_is_short_before_it_is_full() {
+        let is_short = |room, capacity, has| FileSystem { kind: TMPFS, room, capacity }.is_short(has);
+        assert!(is_short(7 << 20, 64 << 20, 0) && !is_short(8 << 20, 64 << 20, 0));
+        assert!(is_short(16 << 20, 64 << 20, 17 << 20) && !is_short(17 << 20, 64 << 20, 17 << 20));
+        assert!(!is_short(1 << 30, 1 << 42, 17 << 20), "of a large one a gibibyte is ample");
+    }
+
+    #[test]
     fn a_recording_goes_where_no_store_has_to_wait_unasked() {
-        let suits = |kind, room, asked_for| FileSystem { kind, room }.suits(asked_for, 16 << 20).is_ok();
+        let suits =
+            |kind, room, asked_for| FileSystem { kind, room, capacity: room }.suits(asked_for, 16 << 20).is_ok();
         assert!(suits(TMPFS, 1 << 30, false) && suits(TMPFS, 1 << 30, true));
         assert!(!suits(EXT4, 1 << 30, false) && suits(EXT4, 1 << 30, true));
         // Sign-extended, as a field of 64 bits has it.

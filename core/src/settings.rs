@@ -234,7 +234,7 @@ settings! {
         "the size of the recording in the run folder, on disk and in memory; the guard allocates it as a whole, and new records overwrite the oldest";
     log: LogLevel = "LAZYGUARD_LOG", "--log", "off, hazard, load, launch", "load",
         |v| one_of(v, &[("off", LogLevel::Off), ("hazard", LogLevel::Hazard), ("load", LogLevel::Load), ("launch", LogLevel::Launch)]),
-        "what the guard writes into the log in the run folder: hazards; also loads and synchronizations; also launches";
+        "what the guard writes into the log in the run folder: hazards; also loads and calls that blocked; also launches, synchronizations, memory operations and host functions";
     /// `None` is none.
     schedule: Option<String> = "LAZYGUARD_SCHEDULE", "--schedule", "a file of lazyguard explore, or off", "off",
         |v| Some((v != "off").then(|| v.to_owned())),

@@ -2,6 +2,7 @@
 
 use crate::api::{Code, StreamKind};
 use crate::diagnose::Evidence;
+use crate::report::json;
 use crate::{order, Nanos};
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +149,23 @@ pub struct HazardFile {
     pub overflow: u64,
 }
 
+impl HazardFile {
+    /// The most bytes of its text.
+    pub const MOST_BYTES: usize = 256 << 10;
+
+    /// Its text, without the latest hazards that it has no room for: these are counted.
+    pub fn text(mut self) -> String {
+        loop {
+            let text = json(&self);
+            if text.len() <= Self::MOST_BYTES || self.hazards.is_empty() {
+                return text;
+            }
+            let keep = (self.hazards.len() * Self::MOST_BYTES / text.len()).min(self.hazards.len() - 1);
+            self.overflow += self.hazards.drain(keep..).map(|hazard| hazard.count).sum::<u64>();
+        }
+    }
+}
+
 /// Each once, with the greater count: a killed process may have recorded more than it had time to write down.
 pub fn joined(mut of_file: Vec<Hazard>, of_recording: Vec<Hazard>) -> Vec<Hazard> {
     for hazard in of_recording {
@@ -167,7 +185,30 @@ mod tests {
 
     #[test]
     fn a_key_does_not_depend_on_when_or_how_often() {
-        let hazard = |count, at| Hazard {
+        assert_eq!(hazard(1, 5).key(), "LG101|void k<float, 4>(int*)|cuLaunchKernel|non-blocking");
+        assert_eq!(hazard(1, 5).key(), hazard(7, 9).key());
+        let class = serde_json::to_value(StreamClass::PerThread).unwrap();
+        assert_eq!(class, StreamClass::PerThread.name());
+    }
+
+    #[test]
+    fn a_file_has_room_for_so_many_and_counts_the_others() {
+        let name = |n: u64| Some("k".repeat(n as usize));
+        let hazards: Vec<_> = (0..1000).map(|n| Hazard { kernel: name(n), ..hazard(2, n) }).collect();
+        let whole = HazardFile { hazards: hazards[..100].to_vec(), ..HazardFile::default() };
+        assert_eq!(serde_json::from_str::<HazardFile>(&whole.clone().text()).unwrap(), whole);
+        let text = HazardFile { hazards: hazards.clone(), overflow: 1, ..HazardFile::default() }.text();
+        assert!((HazardFile::MOST_BYTES / 2..=HazardFile::MOST_BYTES).contains(&text.len()), "{}", text.len());
+        let read: HazardFile = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.hazards, hazards[..read.hazards.len()], "the first ones");
+        assert_eq!(read.overflow, 1 + 2 * (1000 - read.hazards.len() as u64));
+        let one =
+            HazardFile { hazards: vec![Hazard { kernel: name(1 << 20), ..hazard(3, 1) }], ..HazardFile::default() };
+        assert_eq!(serde_json::from_str::<HazardFile>(&one.text()).unwrap().overflow, 3);
+    }
+
+    fn hazard(count: u64, at: Nanos) -> Hazard {
+        Hazard {
             code: Code::LG101,
             title: Code::LG101.title().to_owned(),
             prevented: false,
@@ -181,10 +222,6 @@ mod tests {
             evidence: Vec::new(),
             fix: String::new(),
             first: FirstOccurrence { at, ..FirstOccurrence::default() },
-        };
-        assert_eq!(hazard(1, 5).key(), "LG101|void k<float, 4>(int*)|cuLaunchKernel|non-blocking");
-        assert_eq!(hazard(1, 5).key(), hazard(7, 9).key());
-        let class = serde_json::to_value(StreamClass::PerThread).unwrap();
-        assert_eq!(class, StreamClass::PerThread.name());
+        }
     }
 }

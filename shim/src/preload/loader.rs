@@ -71,7 +71,12 @@ impl Loader {
     }
 
     pub fn note(&self, text: String) {
-        self.queue().notes.push(text);
+        // A summary has a bound.
+        const MOST_NOTES: usize = 64;
+        let notes = &mut self.queue().notes;
+        if notes.len() < MOST_NOTES && !notes.contains(&text) {
+            notes.push(text);
+        }
     }
 
     pub fn answered(&self, answer: NudgeAnswer) {

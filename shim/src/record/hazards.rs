@@ -13,7 +13,7 @@ use crate::runtime::process::Process;
 use lazyguard_core::api::{Code, ValueWrite};
 use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes};
 use lazyguard_core::map::{HashMap, HashSet};
-use lazyguard_core::report::{json, SCHEMA};
+use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Lane;
@@ -265,7 +265,7 @@ impl Hazards {
             hazards,
             overflow,
         };
-        let kept = folder.replace(HAZARDS, &json(&file));
+        let kept = folder.replace(HAZARDS, &file.text());
         // A line only where the user has asked for the file.
         if folder.asked_for && !at_least {
             folder.say_unless("hazards", kept);

@@ -1,10 +1,9 @@
-//! The log: one JSON object a line, in the run folder. The log's own thread ([`super::upkeep`]) follows the recording, says what the level wants through
-//! `tracing` to a subscriber of its own, and appends the lines to the file. One thread at a time drains, with [`Log::draining`]: at the very end the
-//! exiting one.
+//! The log: one JSON object a line, in two files of the run folder that take turns. The log's own thread ([`super::upkeep`]) follows the recording and
+//! appends what the level wants. One thread at a time drains, with [`Log::draining`]: at the very end the exiting one.
 //!
-//! Must not: become the process's global subscriber, hold the file open (see [`super::run_folder`]), or write on a thread of the program's but at exit.
+//! Must not: hold a file open (see [`super::run_folder`]), write on a thread of the program's but at exit, or write where the file system is short of room.
 
-use super::run_folder::{RunFolder, LOG};
+use super::run_folder::{RunFolder, LOG, OLDER_LOG};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::files;
 use crate::runtime::process::Process;
@@ -12,78 +11,63 @@ use lazyguard_core::api::Keep;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
-use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
-use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use lazyguard_core::Nanos;
+use serde_json::Value;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Mutex;
 use std::time::Duration;
-use tracing::dispatcher::{self, Dispatch};
 
 /// Records that are written at once, some 32 KiB. An exit waits for a write.
 const AT_ONCE: usize = 128;
 
+/// The most bytes of each of the two files; a log of launches is asked for.
+const MOST_BYTES: u64 = 256 << 10;
+const MOST_BYTES_OF_LAUNCHES: u64 = 32 << 20;
+
+/// The duration from which a call of any class is in the log of loads: it blocked.
+const BLOCKED: Nanos = 1_000_000_000;
+
 pub struct Log {
     level: LogLevel,
-    lines: Lines,
-    dispatch: Dispatch,
-    draining: Mutex<Follower>,
+    draining: Mutex<Draining>,
     pub overwritten: AtomicU64,
     /// Lines that could not be written.
     pub lost: AtomicU64,
+    /// Lines of an older file that a newer one has replaced.
+    pub replaced: AtomicU64,
+    /// Whether lines were left out because the file system is short of room.
+    is_short: AtomicBool,
 }
 
-#[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        lock(&self.0).extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn dispatch_to(lines: Lines) -> Dispatch {
-    let subscriber = tracing_subscriber::fmt()
-        .json()
-        .flatten_event(true)
-        .with_target(false)
-        .with_current_span(false)
-        .with_span_list(false)
-        .without_time()
-        .with_max_level(tracing::Level::TRACE)
-        .with_writer(move || lines.clone())
-        .finish();
-    Dispatch::new(subscriber)
-}
-
-/// Creates the libraries' thread-local data.
-pub fn warm_up() {
-    dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
+#[derive(Default)]
+struct Draining {
+    follower: Follower,
+    /// The lines in the newer file, and in the older one.
+    lines: [u64; 2],
 }
 
 impl Log {
     pub fn new(level: LogLevel) -> Self {
-        let lines = Lines::default();
-        let (dispatch, [overwritten, lost]) = (dispatch_to(lines.clone()), Default::default());
-        Self { level, lines, dispatch, draining: Mutex::default(), overwritten, lost }
+        let [overwritten, lost, replaced] = Default::default();
+        Self { level, draining: Mutex::default(), overwritten, lost, replaced, is_short: AtomicBool::new(false) }
     }
 
     fn wants(&self, record: &Record) -> bool {
-        let least = match (record.kind, record.entry_point.class()) {
-            (Kind::Hazard, _) => LogLevel::Hazard,
-            (Kind::ColdFunction | Kind::ColdModule | Kind::Preload | Kind::HostBegins | Kind::HostEnds, _) => {
-                LogLevel::Load
-            }
-            (Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication, _) => return false,
-            (Kind::Call, class) if Keep::of(class) != Keep::Always => return false,
-            (Kind::Call, class) => match class.event() {
-                "launch" | "graph_launch" => LogLevel::Launch,
-                "load" | "unload" | "context" | "synchronize" | "memory_operation" => LogLevel::Load,
+        let class = record.entry_point.class();
+        let least = match record.kind {
+            Kind::Hazard => LogLevel::Hazard,
+            Kind::ColdFunction | Kind::ColdModule | Kind::Preload => LogLevel::Load,
+            Kind::HostBegins | Kind::HostEnds => LogLevel::Launch,
+            Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => return false,
+            Kind::Call if record.took() >= BLOCKED => LogLevel::Load,
+            Kind::Call if Keep::of(class) != Keep::Always => return false,
+            Kind::Call => match class.event() {
+                "load" | "unload" | "context" => LogLevel::Load,
+                "launch" | "graph_launch" | "synchronize" | "memory_operation" => LogLevel::Launch,
                 _ => return false,
             },
         };
@@ -96,8 +80,8 @@ impl Log {
     }
 
     pub fn follow(&self, process: &Process, folder: Option<&RunFolder>) {
-        if let Ok(mut follower) = self.draining.lock() {
-            self.drain(process, folder, &mut follower);
+        if let Ok(mut draining) = self.draining.lock() {
+            self.drain(process, folder, &mut draining);
         }
     }
 
@@ -105,9 +89,15 @@ impl Log {
     pub fn finish(&self, process: &Process, folder: Option<&RunFolder>) {
         // A log of every launch may have many last ones.
         let pauses = if self.level == LogLevel::Launch { 500 } else { EXIT_PAUSES };
-        if let Some(mut follower) = door::lock_soon(&self.draining, pauses) {
-            self.drain(process, folder, &mut follower);
+        if let Some(mut draining) = door::lock_soon(&self.draining, pauses) {
+            self.drain(process, folder, &mut draining);
         }
+    }
+
+    /// Says in a line that the log has stopped.
+    pub fn complaint(&self) -> Option<String> {
+        const SHORT: &str = "the log has left out lines: less than an eighth of its file system was free, or less than the guard has there";
+        self.is_short.load(Ordering::Relaxed).then(|| SHORT.to_owned())
     }
 
     fn lanes(&self) -> &'static [Lane] {
@@ -119,8 +109,17 @@ impl Log {
         }
     }
 
-    fn drain(&self, process: &Process, folder: Option<&RunFolder>, follower: &mut Follower) {
+    fn most_bytes(&self) -> u64 {
+        if self.level == LogLevel::Launch {
+            MOST_BYTES_OF_LAUNCHES
+        } else {
+            MOST_BYTES
+        }
+    }
+
+    fn drain(&self, process: &Process, folder: Option<&RunFolder>, draining: &mut Draining) {
         let recorder = process.tracker.recorder();
+        let Draining { follower, lines } = draining;
         let mut records = Vec::new();
         for &lane in self.lanes() {
             follower.follow(recorder, lane, &mut |followed| {
@@ -132,81 +131,170 @@ impl Log {
         self.overwritten.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
         records.sort_by_key(|followed| followed.record.entered);
         for some in records.chunks(AT_ONCE) {
-            dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(process, followed)));
-            self.write(folder);
+            let mut text = String::new();
+            some.iter().for_each(|followed| say(process, followed, &mut text));
+            let all = text.lines().count() as u64;
+            // What the guard has: the recording, and the log.
+            let has = (recorder.words().len() * 8) as u64 + 2 * self.most_bytes();
+            let written = folder.map_or(0, |folder| self.write(folder.path(), text.as_bytes(), has, lines));
+            self.lost.fetch_add(all - written, Ordering::Relaxed);
         }
     }
 
-    fn write(&self, folder: Option<&RunFolder>) {
-        let lines = std::mem::take(&mut *lock(&self.lines.0));
-        let is_written = |folder: &RunFolder| folder.path().is_dir() && append(folder, &lines).is_ok();
-        if !lines.is_empty() && !folder.is_some_and(is_written) {
-            self.lost.fetch_add(lines.iter().filter(|&&b| b == b'\n').count() as u64, Ordering::Relaxed);
+    /// Returns how many lines were written.
+    fn write(&self, folder: &Path, mut text: &[u8], has: u64, lines: &mut [u64; 2]) -> u64 {
+        let mut written = 0;
+        while !text.is_empty() {
+            let Ok(mut file) = open(folder) else { break };
+            let size = file.metadata().map_or(0, |about| about.len());
+            if files::file_system(&file).is_ok_and(|there| there.is_short(has)) {
+                self.is_short.store(true, Ordering::Relaxed);
+                break;
+            }
+            let fits = whole_lines(text, self.most_bytes().saturating_sub(size));
+            let (now, rest) = text.split_at(fits);
+            if now.is_empty() && size == 0 {
+                // A line that is longer than a file.
+                text = &rest[rest.iter().position(|&b| b == b'\n').map_or(rest.len(), |end| end + 1)..];
+            } else if now.is_empty() {
+                if fs::rename(folder.join(LOG), folder.join(OLDER_LOG)).is_err() {
+                    break;
+                }
+                let [newer, older] = lines;
+                self.replaced.fetch_add(std::mem::replace(older, std::mem::take(newer)), Ordering::Relaxed);
+            } else if file.write_all(now).is_ok() {
+                let count = now.iter().filter(|&&b| b == b'\n').count() as u64;
+                lines[0] += count;
+                written += count;
+                text = rest;
+            } else {
+                // No line is left torn.
+                let _ = file.set_len(size);
+                break;
+            }
         }
+        written
     }
 }
 
-fn append(folder: &RunFolder, lines: &[u8]) -> io::Result<()> {
-    use tracing_appender::rolling::{RollingFileAppender, Rotation};
-    if !files::is_file_or_missing(&folder.path().join(LOG)) {
-        return Err(files::no_file());
-    }
-    let mut file = RollingFileAppender::builder()
-        .rotation(Rotation::NEVER)
-        .filename_prefix(LOG)
-        .build(folder.path())
-        .map_err(io::Error::other)?;
-    file.write_all(lines)
+fn open(folder: &Path) -> io::Result<File> {
+    files::open_with(&folder.join(LOG), OpenOptions::new().append(true).create(true), libc::O_NOFOLLOW)
 }
 
-/// `docs/CONFIGURATION.md` lists the fields.
-fn say(process: &Process, followed: &Followed) {
+/// The bytes of the whole lines at the start, of at most so many bytes.
+fn whole_lines(text: &[u8], most: u64) -> usize {
+    let most = usize::try_from(most).map_or(text.len(), |most| most.min(text.len()));
+    text[..most].iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1)
+}
+
+/// Appends a line; `docs/CONFIGURATION.md` lists the fields.
+fn say(process: &Process, followed: &Followed, to: &mut String) {
     let (tracker, record) = (&process.tracker, &followed.record);
-    let call = record.entry_point.symbol();
-    let function = tracker.function_name(record.function).map(demangle).unwrap_or_default();
-    let function = function.as_str();
-    let stream = record.stream;
-    let handle = tracker.stream_entry(stream).map_or(0, |s| s.handle());
-    let (at_ns, took_ns) = (record.entered, record.took());
-    let (thread, result) = (followed.owner.thread, record.result);
-    match record.kind {
-        Kind::HostBegins | Kind::HostEnds => {
-            let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
-            let Payload::HostCall { function, .. } = record.payload() else { return };
-            tracing::info!(event, at_ns, thread, call, function, stream, handle);
-        }
+    let name = |function| tracker.function_name(function).map(demangle).unwrap_or_default();
+    let stream: Value = record.stream.into();
+    let handle = || tracker.stream_entry(record.stream).map_or(0, |s| s.handle()).into();
+    let event = match record.kind {
+        Kind::HostBegins => "host_function_begins",
+        Kind::HostEnds => "host_function_ends",
+        Kind::ColdFunction | Kind::ColdModule => "load",
+        Kind::Hazard => "hazard",
+        Kind::Preload => "preload",
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            let event = record.entry_point.class().event();
-            tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
+            record.entry_point.class().event()
         }
-        Kind::ColdFunction | Kind::ColdModule => {
-            let what = if record.kind == Kind::ColdModule { "module" } else { "function" };
-            tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
+    };
+    let level = if record.kind == Kind::Hazard { "WARN" } else { "INFO" };
+    let took: (&str, Value) = ("took_ns", record.took().into());
+    let call: [(&str, Value); 3] = [
+        ("at_ns", record.entered.into()),
+        ("thread", followed.owner.thread.into()),
+        ("call", record.entry_point.symbol().into()),
+    ];
+    let mut fields: Vec<(&str, Value)> = vec![("level", level.into()), ("event", event.into())];
+    fields.extend(call);
+    match (record.kind, record.payload()) {
+        (Kind::HostBegins | Kind::HostEnds, Payload::HostCall { function, .. }) => {
+            fields.extend([("function", function.into()), ("stream", stream), ("handle", handle())]);
         }
-        Kind::Hazard => {
-            let Some(noted) = HazardEvent::of(record, thread) else { return };
-            let (code, title) = (noted.code.name(), noted.code.title());
-            let in_flight = tracker.function_name(noted.other.operation.function).map(demangle).unwrap_or_default();
-            let prevented = noted.flags.says(Flags::PREVENTED);
-            let (event, in_flight_on, count) = ("hazard", noted.other.stream, noted.count);
-            tracing::warn!(
-                event,
-                code,
-                title,
-                at_ns,
-                thread,
-                call,
-                function,
-                stream,
-                in_flight_on,
-                in_flight,
-                count,
-                prevented
-            );
+        (Kind::Hazard, _) => {
+            let Some(noted) = HazardEvent::of(record, followed.owner.thread) else { return };
+            fields.extend([
+                ("code", noted.code.name().into()),
+                ("title", noted.code.title().into()),
+                ("function", name(record.function).into()),
+                ("stream", stream),
+                ("in_flight_on", noted.other.stream.into()),
+                ("in_flight", name(noted.other.operation.function).into()),
+                ("count", noted.count.into()),
+                ("prevented", noted.flags.says(Flags::PREVENTED).into()),
+            ]);
         }
-        Kind::Preload => {
-            let Payload::Preload(Preload { loaded, refused, left_out, .. }) = record.payload() else { return };
-            tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
+        (Kind::Preload, Payload::Preload(Preload { loaded, refused, left_out, .. })) => {
+            fields.extend([
+                took,
+                ("loaded", loaded.into()),
+                ("refused", refused.into()),
+                ("left_out", left_out.into()),
+            ]);
         }
+        (Kind::HostBegins | Kind::HostEnds | Kind::Preload, _) => return,
+        (kind, _) => {
+            let what = match kind {
+                Kind::ColdModule => Some("module"),
+                Kind::ColdFunction => Some("function"),
+                _ => None,
+            };
+            fields.extend(what.map(|what| ("what", what.into())));
+            let function = name(record.function).into();
+            fields.extend([took, ("result", record.result.into()), ("function", function)]);
+            fields.extend([("stream", stream), ("handle", handle())]);
+        }
+    }
+    let texts = fields.into_iter().map(|(key, value)| format!("\"{key}\":{value}"));
+    to.push_str(&format!("{{{}}}\n", texts.collect::<Vec<_>>().join(",")));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log_in(name: &str, level: LogLevel) -> (std::path::PathBuf, Log) {
+        let folder = std::env::temp_dir().join(format!("lazyguard-log-{name}-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        (folder, Log::new(level))
+    }
+
+    #[test]
+    fn two_files_take_turns_and_what_is_gone_is_counted() {
+        let (folder, log) = log_in("turns", LogLevel::Load);
+        let size = |name| fs::metadata(folder.join(name)).map_or(0, |about| about.len());
+        let (mut lines, mut written) = ([0; 2], 0);
+        for n in 0..1000 {
+            let text = format!("{n:0>99}\n").repeat(10);
+            written += log.write(&folder, text.as_bytes(), 0, &mut lines);
+            assert!(size(LOG) <= MOST_BYTES && size(OLDER_LOG) <= MOST_BYTES);
+        }
+        assert_eq!((written, lines[0] * 100, lines[1] * 100), (10_000, size(LOG), size(OLDER_LOG)));
+        assert_eq!(lines[0] + lines[1] + log.replaced.load(Ordering::Relaxed), written);
+        assert!(size(OLDER_LOG) > MOST_BYTES - 100);
+        let newest = fs::read_to_string(folder.join(LOG)).unwrap();
+        assert!(newest.ends_with("999\n"));
+        // A line that is longer than a file is left out, and the next is there.
+        let text = "x".repeat(MOST_BYTES as usize) + "\nshort\n";
+        assert_eq!(log.write(&folder, text.as_bytes(), 0, &mut lines), 1);
+        assert_eq!(fs::read_to_string(folder.join(LOG)).unwrap(), "short\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_or_where_room_is_short() {
+        let (folder, log) = log_in("short", LogLevel::Load);
+        assert_eq!(log.write(&folder, b"line\n", u64::MAX, &mut [0; 2]), 0);
+        assert_eq!((fs::metadata(folder.join(LOG)).unwrap().len(), log.complaint().is_some()), (0, true));
+        fs::rename(folder.join(LOG), folder.join("other")).unwrap();
+        std::os::unix::fs::symlink(folder.join("other"), folder.join(LOG)).unwrap();
+        assert_eq!(log.write(&folder, b"line\n", 0, &mut [0; 2]), 0);
+        assert_eq!(fs::read(folder.join("other")).unwrap(), b"");
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

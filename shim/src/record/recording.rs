@@ -6,8 +6,7 @@
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
 use super::run_folder::{RunFolder, TRACE};
-use crate::runtime::process;
-use lazyguard_core::run_folder::FileSystem;
+use crate::runtime::{files, process};
 use lazyguard_core::trace::layout::{self, Shape};
 use lazyguard_core::trace::Recorder;
 use std::fs::{self, File, OpenOptions};
@@ -171,14 +170,7 @@ fn mapped_file(folder: &RunFolder, shape: &Shape) -> Result<(&'static [AtomicU64
 
 /// Whether a recording of this size may be mapped there, and lies in memory.
 fn suitable(file: &File, asked_for: bool, bytes: usize) -> Result<bool, String> {
-    // SAFETY: all-zero bytes are a valid `statfs`.
-    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the descriptor is open and the structure valid for writing.
-    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut about) } != 0 {
-        return Err(format!("fstatfs is refused: {}", last_error()));
-    }
-    let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
-    let file_system = FileSystem { kind: about.f_type as u64, room };
+    let file_system = files::file_system(file).map_err(|error| format!("fstatfs is refused: {error}"))?;
     file_system.suits(asked_for, bytes as u64).map(|()| file_system.is_in_memory())
 }
 

@@ -9,7 +9,7 @@
 use crate::runtime::{environment, files, standard_error};
 use lazyguard_core::old_runs::{namespace, tidy, Sight};
 pub use lazyguard_core::run_folder::file::{
-    DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, PYTHON, REQUEST, RUN, TRACE,
+    DUMP, DUMP_TEXT, GPU_CORE, GPU_PIPE, HANG, HAZARDS, LOG, OLDER_LOG, PYTHON, REQUEST, RUN, TRACE,
 };
 use lazyguard_core::run_folder::{file, make_private, open_to_owner, private_bases, Private};
 use lazyguard_core::settings::{self, expand_folder, FolderFacts, PRIVATE_RUN, RUN_OTHER_USERS, RUN_ROOT};

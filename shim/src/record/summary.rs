@@ -42,6 +42,10 @@ impl Guard {
                     self.log.overwritten.load(Ordering::Relaxed),
                 ),
                 ("log lines that could not be written".to_owned(), self.log.lost.load(Ordering::Relaxed)),
+                (
+                    "older log lines, for which newer ones were kept".to_owned(),
+                    self.log.replaced.load(Ordering::Relaxed),
+                ),
                 ("faults of the guard's own".to_owned(), door::faults()),
                 ("times memory ran out, and the guard stepped aside".to_owned(), u64::from(memory::exhausted())),
             ],
@@ -60,6 +64,7 @@ impl Guard {
 
     pub fn preload_summary(&self) -> PreloadSummary {
         let mut summary = self.loader.summary(self.settings.preload);
+        summary.notes.extend(self.log.complaint());
         summary.notes.extend(self.profile.as_ref().and_then(Notes::complaint));
         let loads_ahead = matches!(self.settings.preload, Policy::Auto | Policy::Resolve);
         summary.notes.extend(self.profile.as_ref().filter(|_| loads_ahead).and_then(Notes::lacked));

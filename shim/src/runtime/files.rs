@@ -3,10 +3,12 @@
 //!
 //! Must not: open anything but regular files. Files under /proc/self are regular.
 
+use lazyguard_core::run_folder::FileSystem;
 use lazyguard_core::stack::Memory;
 use std::ffi::{CStr, OsStr};
 use std::fs::{self, File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -32,11 +34,6 @@ pub fn open_unlinked(path: &Path) -> io::Result<File> {
     open_with(path, OpenOptions::new().read(true), libc::O_NOFOLLOW)
 }
 
-/// Opening it does not block.
-pub fn is_file_or_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
-}
-
 /// Opens what these options say, without waiting.
 pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<File> {
     // Before, since opening a device may do something to it, and again, since it may have been exchanged.
@@ -45,6 +42,19 @@ pub fn open_with(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Resu
     }
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC | flags).open(path)?;
     file.metadata()?.is_file().then_some(file).ok_or_else(no_file)
+}
+
+/// The file system that the file lies on.
+pub fn file_system(file: &File) -> io::Result<FileSystem> {
+    // SAFETY: all-zero bytes are a valid `statfs`.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the descriptor is open and the structure valid for writing.
+    if unsafe { libc::fstatfs(file.as_raw_fd(), &mut about) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let bytes = |blocks: u64| blocks.saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
+    let (room, capacity) = (bytes(about.f_bavail as u64), bytes(about.f_blocks as u64));
+    Ok(FileSystem { kind: about.f_type as u64, room, capacity })
 }
 
 /// A file's bytes, by their offsets.
@@ -110,9 +120,7 @@ mod tests {
                 "{}",
                 path.display()
             );
-            assert!(!is_file_or_missing(path));
         }
-        assert!(is_file_or_missing(&file) && is_file_or_missing(&folder.join("none")) && !is_file_or_missing(&link));
         fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -70,6 +70,19 @@ impl Folder {
         lines
     }
 
+    /// The log's lines before those, once it was full.
+    pub fn older_log(&self) -> Vec<Json> {
+        let (lines, torn) = self.lines_of("log.1.jsonl");
+        assert!(torn.is_empty(), "{}: the last line is torn: {torn}", self.0.display());
+        lines
+    }
+
+    /// The bytes of all of its files.
+    pub fn bytes(&self) -> u64 {
+        let entries = fs::read_dir(&self.0).unwrap_or_else(|error| panic!("{}: {error}", self.0.display()));
+        entries.flatten().map(|entry| entry.metadata().map_or(0, |about| about.len())).sum()
+    }
+
     /// The log of a process that was cut off, perhaps in the middle of a line: every whole line is an object.
     pub fn log_so_far(&self) -> Vec<Json> {
         self.log_lines().0
@@ -77,7 +90,11 @@ impl Folder {
 
     /// The whole lines, and the text after the last line's end.
     fn log_lines(&self) -> (Vec<Json>, String) {
-        let path = self.0.join("log.jsonl");
+        self.lines_of("log.jsonl")
+    }
+
+    fn lines_of(&self, name: &str) -> (Vec<Json>, String) {
+        let path = self.0.join(name);
         let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let (whole, torn) = text.rsplit_once('\n').unwrap_or(("", &text));
         let object = |(number, line)| match serde_json::from_str::<Json>(line) {

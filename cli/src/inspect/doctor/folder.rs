@@ -78,7 +78,7 @@ fn recording(base: &Path, asked_for: bool, settings: &Settings, found: &mut Find
         }
     };
     let room = (about.f_bavail as u64).saturating_mul(u64::try_from(about.f_bsize).unwrap_or(0));
-    let system = FileSystem { kind: about.f_type as u64, room };
+    let system = FileSystem { kind: about.f_type as u64, room, capacity: room };
     let limit = getrlimit(Resource::Fsize).current.filter(|&limit| limit < bytes);
     let limited = |limit| Err(format!("files may not be larger than {limit} bytes (ulimit -f)"));
     match limit.map_or_else(|| system.suits(asked_for, bytes), limited) {

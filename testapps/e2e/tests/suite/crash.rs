@@ -361,6 +361,26 @@ fn on_a_disk_without_room_the_recording_is_kept_in_memory() {
     assert_eq!(number(&report, "/run/launches"), 10_000);
 }
 
+/// Where the file system is short, the log is what is given up, and the report says so; the program's share stays.
+#[test]
+fn the_log_stops_where_the_file_system_is_short() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (size, records) in [("20m", "1MiB"), ("6m", "off")] {
+        let script = "head -c \"$FILLED\" /dev/zero > \"$0/filler\"; exec \"$1\"";
+        let bash = Path::new("bash");
+        let Some((run, disk, kept)) = on_a_small_disk(&work, size, bash) else { return };
+        let filled = if size == "20m" { "18500k" } else { "100k" };
+        let run = run.args(["-c", script]).args([&disk, &hostile_program("out_without_end")]).set("FILLED", filled);
+        let outcome = run.set("LAZYGUARD_RECORD", records).finish();
+        assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), "sum 1\n"), "{outcome}");
+        assert!(!outcome.stderr.contains("log"), "{outcome}");
+        let lines = Folder::at(&kept).log();
+        let is_short = report_of(&kept).to_string().contains("the log has left out lines");
+        assert_eq!((lines.is_empty(), is_short), (size == "20m", size == "20m"), "{size}: {outcome}");
+        fs::remove_dir_all(&kept).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 #[test]
 fn on_a_disk_without_room_a_hang_is_diagnosed_all_the_same() {
     let work = Work::new(lazyguard_e2e::this_test!());

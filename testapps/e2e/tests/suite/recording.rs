@@ -53,6 +53,36 @@ fn every_launch_is_logged_with_its_kernel_and_stream() {
     }
 }
 
+/// A job whose synchronizes and loads have no end takes the recording and a mebibyte, and what the log no longer has is counted.
+#[test]
+fn the_files_of_a_process_have_a_bound() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = hostile_program("out_without_end");
+    let outcome = Run::new(&work, program).guarded().kept().finish();
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let folder = outcome.out();
+    assert!(folder.bytes() <= 17 << 20, "{} bytes", folder.bytes());
+    let (older, newer) = (folder.older_log(), folder.log());
+    let of_both = || older.iter().chain(&newer);
+    let logged = |event| of_both().filter(|line| text(line, "/event") == event).count() as u64;
+    assert_eq!(logged("synchronize"), 0, "each of them is in the recording");
+    assert!(logged("unload") > 100);
+    assert!(of_both().map(|line| number(line, "/at_ns")).is_sorted(), "the files take turns");
+    let summary = folder.summary();
+    let lost = |what: &str| {
+        let rows = summary["lost"].as_array().into_iter().flatten();
+        rows.filter(|row| row[0].as_str().is_some_and(|name| name.contains(what)))
+            .filter_map(|row| row[1].as_u64())
+            .sum::<u64>()
+    };
+    let replaced = lost("older log lines");
+    assert!(replaced > 100 && lost("could not be written") == 0, "{summary:#}");
+    // Others than loads have lines as well.
+    let all = logged("load") + logged("unload") + replaced;
+    assert!((6000..6200).contains(&all), "{all}: {summary:#}");
+    assert!(folder.report("text").contains("older log lines"), "{}", folder.report("text"));
+}
+
 #[test]
 fn times_go_forward_and_durations_are_of_the_calls() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -64,6 +94,10 @@ fn times_go_forward_and_durations_are_of_the_calls() {
     assert!((800_000_000..30_000_000_000).contains(&took), "the kernel takes a second and a half: {synchronize}");
     assert!(number(&folder.events("launch")[0], "/at_ns") < number(synchronize, "/at_ns"));
     assert!(number(&folder.summary(), "/nanos") > took);
+    // Unlike a short one, such a call is in the log by default.
+    let folder = Run::new(&work, app("slow_but_fine")).guarded().kept().finish().out();
+    assert!(folder.events("synchronize").iter().all(|line| number(line, "/took_ns") >= 800_000_000));
+    assert!(!folder.events("synchronize").is_empty() && folder.events("launch").is_empty(), "{:?}", folder.log());
 }
 
 #[test]
