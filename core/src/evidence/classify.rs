@@ -5,8 +5,9 @@
 use super::look::Look;
 use super::process::{Process, Thread};
 use super::wait::{at_port, File, Wait};
-use super::{Class, Evidence};
+use super::{python, Class, Evidence};
 use crate::api::counted;
+use crate::stack::PythonFrame;
 
 /// How many processes a wait is followed through.
 const MOST_FOLLOWED: u32 = 6;
@@ -41,6 +42,14 @@ impl Told {
         self
     }
 
+    /// With the line of Python: `(train.py:31 in main)`.
+    fn at(self, frames: &[PythonFrame]) -> Self {
+        match python::place(frames) {
+            Some(place) => Self { sentence: format!("{} ({place})", self.sentence), ..self },
+            None => self,
+        }
+    }
+
     /// Which of several threads or processes explains a wait: the greatest.
     fn tells(&self) -> u32 {
         match self.class {
@@ -66,12 +75,49 @@ impl Evidence {
             (Some(process), None) => compared.process(process, 0),
             _ => Told::new(Class::Gone, "is gone"),
         };
+        let main = after.seen.first().and_then(|process| process.threads.first());
+        let python = main.map(|thread| thread.python.clone()).unwrap_or_default();
         let lacks = match told.class {
             Class::Waits | Class::Lock | Class::Child => after.lacks.clone(),
             _ => Vec::new(),
         };
         let Told { class, moves, sentence, names, .. } = told;
-        Self { process: after.process, class, moves, sentence, python: Vec::new(), lacks, names }
+        Self { process: after.process, class, moves, sentence, python, lacks, names }
+    }
+}
+
+/// The words of the thread's Python frames, and the line.
+fn in_python(process: &Process, thread: &Thread, told: Told) -> Told {
+    let frames = thread.python.as_slice();
+    let waits = matches!(told.class, Class::Waits | Class::Lock | Class::Rests);
+    let told = match python::class(frames, process.collects) {
+        Some((class, sentence)) if told.class != Class::Starved => {
+            let names = frames.iter().flat_map(|frame| [frame.place(), frame.function.clone()]);
+            Told { class, sentence, ..told }.names(names)
+        }
+        _ => told,
+    };
+    let told = match (told.class, python::compiler(frames), python::collective(frames)) {
+        (Class::Computes | Class::Waits | Class::Lock, Some(compiler), _) => {
+            Told { class: Class::Compiles, sentence: format!("compiles, for {compiler}"), ..told }
+        }
+        (_, _, Some(function))
+            if waits && matches!(thread.wait, Wait::Futex { .. } | Wait::Sleeps) && told.class != Class::Ends =>
+        {
+            let sentence = format!("waits for other ranks on the host, in {function} of torch.distributed");
+            Told { class: Class::Peer, sentence, ..told }
+        }
+        _ => told,
+    };
+    let Some(frame) = python::own(frames) else { return told };
+    let names = [frame.place(), frame.function.clone()];
+    match told.class {
+        Class::Collects => told,
+        Class::Computes if told.sentence == "computes" => {
+            let sentence = format!("computes in {} ({})", frame.function, frame.place());
+            Told { sentence, ..told }.names(names)
+        }
+        _ => told.at(frames).names(names),
     }
 }
 
@@ -107,15 +153,17 @@ impl Compared<'_> {
                 time(throttled),
                 time(self.between_nanos)
             );
-            return Told::new(Class::Starved, sentence);
+            let ran = |process: &Process| process.threads.first().map_or(0, |thread| thread.ran);
+            let ran = then.map_or(0, |then| ran(process).saturating_sub(ran(then)));
+            return Told::new(Class::Starved, sentence).moves(ran.saturating_mul(WAKES_PART) >= self.between_nanos);
         }
         if let Some(compiles) = self.compiles(process) {
             return compiles;
         }
         let counting = process.threads.iter().take(process.counting.max(1));
-        let told = counting.map(|thread| self.thread(process, thread, followed));
-        let told = told.max_by_key(|told| (told.class == Class::Computes, told.tells()));
-        told.unwrap_or_else(|| Told::new(Class::Waits, "waits"))
+        let told = counting.map(|thread| (self.thread(process, thread, followed), thread));
+        let told = told.max_by_key(|(told, _)| (told.class == Class::Computes, told.tells()));
+        told.map_or_else(|| Told::new(Class::Waits, "waits"), |(told, thread)| in_python(process, thread, told))
     }
 
     fn thread(&self, process: &Process, thread: &Thread, followed: u32) -> Told {
@@ -125,6 +173,10 @@ impl Compared<'_> {
         let between = self.between_nanos.max(1);
         let (ran, delayed) = (grown(|thread| thread.ran), grown(|thread| thread.delayed));
         if ran.saturating_mul(COMPUTES_PART) >= between {
+            return Told::new(Class::Computes, "computes").moves(true);
+        }
+        let runs = ran.saturating_mul(WAKES_PART) >= between;
+        if delayed.saturating_mul(STARVES_PART) >= between && runs {
             return Told::new(Class::Computes, "computes").moves(true);
         }
         if delayed.saturating_mul(STARVES_PART) >= between {
@@ -142,7 +194,7 @@ impl Compared<'_> {
         }
         // It has woken for a moment, and waits for the most part.
         let wait = match (&thread.wait, then.map(|then| &then.wait)) {
-            (Wait::Runs, Some(wait)) if ran.saturating_mul(WAKES_PART) < between => wait,
+            (Wait::Runs, Some(wait)) if !runs => wait,
             (wait, _) => wait,
         };
         self.wait(process, thread, wait, goes_on, followed)
@@ -175,11 +227,10 @@ impl Compared<'_> {
                     .names([link.clone()].into_iter().filter(|link| link.starts_with('/')))
             }),
             Wait::Peer(peer) => {
-                let store = process.store.as_ref().is_some_and(|(_, port)| *port == peer.port);
+                let store = process.store == Some(peer.port);
                 let at = at_port(&peer.host, peer.port);
-                let whom = if store { "the store of the job at" } else { "" };
                 let sentence = match store {
-                    true => format!("waits for {whom} {at}"),
+                    true => format!("waits for the store of the job at {at}"),
                     false => format!("waits for {} of {at}", peer.verb),
                 };
                 Told::new(Class::Peer, sentence).moves(goes_on).names([at, peer.host.clone()])
@@ -355,18 +406,20 @@ impl Compared<'_> {
             // It waits for the same, or is a second thread of a kind that serves others.
             Wait::Futex { at: word, .. } if *word == at => None,
             _ if other.looks_round => None,
+            // The library's threads, which serve those of Python.
+            _ if process.has_python() && other.python.is_empty() => None,
             Wait::Futex { .. } | Wait::Event | Wait::Sleeps | Wait::Unknown | Wait::Device(_) => None,
             _ => (followed < MOST_FOLLOWED).then(|| self.thread(process, other, followed + 1)),
         };
         if let Some(owner) = owner {
             let told = does(owner).unwrap_or_else(|| Told::new(Class::Waits, "waits"));
-            return Told { class: Class::Lock, ..lock(owner, told, true) };
+            return Told { class: Class::Lock, ..lock(process, owner, told, true) };
         }
         let told = others().filter_map(|other| Some((does(other)?, other)));
         let told =
             told.filter(|(told, other)| told.tells() > 1 && !(told.class == Class::Computes && other.state == 'S'));
         match told.max_by_key(|(told, _)| told.tells()) {
-            Some((told, other)) => lock(other, told, false),
+            Some((told, other)) => lock(process, other, told, false),
             None => match self.children(process, followed, false) {
                 Some(told) => told,
                 None => Told::new(Class::Waits, "waits for another thread, and none of them is in a call"),
@@ -394,14 +447,15 @@ impl Compared<'_> {
         };
         process.threads.first().filter(|thread| waits(thread))?;
         let below = self.below(process);
-        let mut compilers = below.iter().filter(|child| !child.stat.has_ended() && is_compiler(&child.stat.name));
-        let last = compilers.next_back()?;
-        let ticks = |look: &Look| -> u64 {
-            let ticks = |child: &&&Process| look.process(child.process).map_or(0, |child| child.stat.ticks);
-            below.iter().map(|child| ticks(&child)).sum()
+        let ticks = |look: &Look, child: &Process| look.process(child.process).map_or(0, |child| child.stat.ticks);
+        let works = |child: &Process| ticks(self.after, child) > ticks(self.before, child);
+        let compiles = |child: &&&Process| {
+            // A worker that compiles for PyTorch is there from the first compilation to the end.
+            !child.stat.has_ended() && (is_compiler(&child.stat.name) || child.is_compile_worker && works(child))
         };
+        let last = below.iter().rfind(compiles)?;
         let is_new = self.before.process(last.process).is_none();
-        let moves = is_new || ticks(self.after) > ticks(self.before);
+        let moves = is_new || below.iter().any(|child| works(child));
         let age = self.after.uptime.checked_sub(last.stat.started).filter(|_| self.after.uptime > 0);
         let age = age.filter(|age| *age >= 100).map(|age| format!(" for {} s", age / 100)).unwrap_or_default();
         let sentence = format!("compiles: {} (process {}){age}", last.stat.name, last.process);
@@ -423,18 +477,23 @@ impl Compared<'_> {
 }
 
 /// `held`: the lock names its owner.
-fn lock(owner: &Thread, told: Told, held: bool) -> Told {
-    let name = &owner.name;
-    let begin = if held { "waits for a lock, held by thread" } else { "waits for another thread;" };
+fn lock(process: &Process, owner: &Thread, told: Told, held: bool) -> Told {
+    // Without a name of its own it has the process's.
+    let who = match owner.name == process.stat.name {
+        true => format!("thread {}", owner.thread),
+        false => format!("thread \"{}\"", owner.name),
+    };
+    let told = told.at(&owner.python);
     let sentence = match held {
-        true => format!("{begin} \"{name}\", which {}", told.sentence),
-        false => format!("{begin} thread \"{name}\" {}", told.sentence),
+        true => format!("waits for {who}, which {}", told.sentence),
+        false => format!("waits for another thread; {who} {}", told.sentence),
     };
     let class = match told.class {
         Class::Child | Class::Compiles | Class::Computes | Class::Rests => told.class,
         _ => Class::Lock,
     };
-    Told { class, sentence, ..told }.names([name.clone()])
+    let place = python::own(&owner.python).into_iter().flat_map(|frame| [frame.place(), frame.function.clone()]);
+    Told { class, sentence, ..told }.names([owner.name.clone()]).names(place)
 }
 
 fn is_compiler(name: &str) -> bool {

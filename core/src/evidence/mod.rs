@@ -11,11 +11,13 @@ mod classify;
 mod kernel;
 mod look;
 mod process;
+mod python;
 mod source;
 #[cfg(test)]
 mod tests;
 mod wait;
 
+pub use crate::stack::PythonFrame;
 pub use look::Look;
 pub use source::Source;
 
@@ -76,17 +78,6 @@ pub enum Depth {
     Kernel,
     /// Also its memory, maps and command line. The thread that reads them may have to be abandoned.
     Memory,
-}
-
-/// A Python frame, the innermost first in a list of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PythonFrame {
-    /// The source file.
-    pub file: String,
-    /// The line, or 0.
-    pub line: u32,
-    /// The function.
-    pub function: String,
 }
 
 /// What two looks show of a process.

@@ -6,7 +6,8 @@ use super::call::{self, InKernel, Kind};
 use super::kernel::{flags, group, Descriptor, Group, Stat};
 use super::source::{number, Source};
 use super::wait::{self, Wait};
-use super::Depth;
+use super::{python, Depth};
+use crate::stack::PythonFrame;
 
 const MOST_THREADS: usize = 1024;
 const MOST_DESCRIPTORS: usize = 4096;
@@ -28,7 +29,10 @@ pub(super) struct Thread {
     /// The line of `syscall`: what differs between two looks has moved.
     pub call: Option<InKernel>,
     pub wait: Wait,
+    /// Whether it is in a call as a thread is that serves others.
     pub looks_round: bool,
+    /// The innermost first.
+    pub python: Vec<PythonFrame>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,10 +47,19 @@ pub(super) struct Process {
     pub threads: Vec<Thread>,
     /// How many of them count.
     pub counting: usize,
-    /// The first words of its command line.
-    pub command: Vec<String>,
-    /// The address and port of the job's store.
-    pub store: Option<(String, u16)>,
+    /// Whether it compiles for another one.
+    pub is_compile_worker: bool,
+    /// The port of the job's store.
+    pub store: Option<u16>,
+    /// Whether a thread collects the interpreter's garbage.
+    pub collects: bool,
+}
+
+impl Process {
+    /// Whether any of its threads has Python frames.
+    pub fn has_python(&self) -> bool {
+        self.threads.iter().any(|thread| !thread.python.is_empty())
+    }
 }
 
 /// What more there is to read of a process than its `stat`.
@@ -83,7 +96,24 @@ impl Reader<'_> {
             let others: Vec<_> = others.filter(|thread| !is_of_a_library(&thread.name)).collect();
             seen.threads.extend(others);
         }
+        if depth == Depth::Memory {
+            self.memory(&mut seen, lacks);
+        }
         Some(seen)
+    }
+
+    fn memory(&self, seen: &mut Process, lacks: &mut Vec<String>) {
+        let Self { source, .. } = *self;
+        let text = |name: &str| source.text(&format!("proc/{}/{name}", seen.process)).unwrap_or_default();
+        seen.is_compile_worker = text("cmdline").contains("torch/_inductor/compile_worker");
+        let port = text("environ").split('\0').find_map(|one| one.strip_prefix("MASTER_PORT=")?.parse().ok());
+        seen.store = port;
+        let Some(python) = python::read(source, seen.process) else { return };
+        python.note.iter().for_each(|note| lack(lacks, note));
+        seen.collects = python.collects;
+        for thread in &mut seen.threads {
+            thread.python = python.threads.get(&thread.thread).cloned().unwrap_or_default();
+        }
     }
 
     fn thread(&self, files: &wait::Files<'_>, thread: u32, lacks: &mut Vec<String>) -> Option<Thread> {
@@ -118,6 +148,7 @@ impl Reader<'_> {
             call,
             wait: Wait::default(),
             looks_round: false,
+            python: Vec::new(),
         };
         let kind: Option<Kind> = kind.or_else(|| call::by_function(&seen.function).filter(|_| seen.call.is_none()));
         seen.looks_round = wait::looks_round(seen.call.as_ref(), kind);

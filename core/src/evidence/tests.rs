@@ -204,8 +204,7 @@ fn a_lock_without_an_owner_is_followed_to_the_thread_that_is_in_a_call() {
     let mut word = [0; 12];
     word[0] = 2;
     word[8..].copy_from_slice(&1990_u32.to_le_bytes());
-    let sentence =
-        "waits for a lock, held by thread \"async-checkpoin\", which opens /ckpt/step6.pt (nfs4 from server:/ckpt)";
+    let sentence = "waits for thread \"async-checkpoin\", which opens /ckpt/step6.pt (nfs4 from server:/ckpt)";
     tree.memory(839, 0x1572_6420, &word);
     assert_eq!(tree.told(839, Depth::Memory), told(Class::Lock, sentence));
     tree.thread(839, 1990, "async-checkpoin", 'S', idle, "futex_do_wait").memory(839, 0x1572_6420, &[0; 12]);
@@ -299,8 +298,11 @@ fn a_process_without_a_processor_is_starved() {
     let tree = Tree::new("queue");
     tree.process(890, 1, "python3", 'R', "running", "0").file("proc/890/task/890/schedstat", "0 0 1");
     let before = tree.look(890, Depth::Kernel);
-    tree.file("proc/890/task/890/schedstat", "100000000 890000000 3");
-    let sentence = "waits for a processor: it has run for 100 ms of 1.0 s";
+    tree.file("proc/890/task/890/schedstat", "200000000 790000000 3");
+    let shared = (Class::Computes, true, "computes".to_owned());
+    assert_eq!(tree.after(&before, 890, Depth::Kernel), shared, "it has a part of a processor");
+    tree.file("proc/890/task/890/schedstat", "90000000 890000000 3");
+    let sentence = "waits for a processor: it has run for 90 ms of 1.0 s";
     assert_eq!(tree.after(&before, 890, Depth::Kernel), told(Class::Starved, sentence));
 }
 

@@ -106,7 +106,7 @@ impl Files<'_> {
             Some(Kind::Select) if first == Some(0) => Wait::Sleeps,
             Some(Kind::Select) => Wait::Any(Vec::new()),
             Some(Kind::Epoll) => self.epoll(first),
-            Some(Kind::Futex) => self.futex(first.unwrap_or(0), argument(1)),
+            Some(Kind::Futex) => self.futex(first.unwrap_or(0), argument(1), argument(2)),
             Some(Kind::Sleeps) => Wait::Sleeps,
             Some(Kind::WaitPid) => {
                 Wait::Child(first.map(|id| id as u32 as i32).and_then(|id| u32::try_from(id).ok()).filter(|id| *id > 0))
@@ -284,11 +284,16 @@ impl Files<'_> {
         Wait::Any(targets.map(|target| self.polled(target, true)).collect())
     }
 
-    fn futex(&self, at: u64, operation: Option<u64>) -> Wait {
+    fn futex(&self, at: u64, operation: Option<u64>, expected: Option<u64>) -> Wait {
         /// In the low bits of a lock's word: the thread that has it, of a priority-inheriting or robust one.
         const OWNER: u32 = 0x3fff_ffff;
         const COMMAND: u64 = 0x7f;
         const LOCK_PI: [u64; 2] = [6, 13];
+        // A thread that joins another waits until that one's id is gone from this word, and the kernel wakes it as if it were another process.
+        const JOINS: u64 = 0x109;
+        if let Some(thread) = expected.filter(|thread| operation == Some(JOINS) && *thread != 0) {
+            return Wait::Futex { at, owner: u32::try_from(thread).ok() };
+        }
         let memory = self.memory();
         let word = |at: u64| memory.as_ref()?.array(at).map(u32::from_le_bytes);
         let is_pi = operation.is_some_and(|operation| LOCK_PI.contains(&(operation & COMMAND)));

@@ -10,6 +10,7 @@ mod elf;
 mod in_memory;
 mod machine;
 mod maps;
+mod python;
 mod unwind;
 mod walk;
 
@@ -17,6 +18,7 @@ pub use dump::{stream, DumpContext, DumpFile, DumpModule, DumpThread, BUILD_ID, 
 pub use elf::{has_fixed_addresses, section_bytes, unexported_function, Image, HEAD_BYTES};
 pub use machine::Machine;
 pub use maps::{first_of_own_maps, mappings, modules, own_maps, undeleted, Mapping, Module};
+pub use python::{Python, PythonFrame};
 pub use unwind::{above_frame_pointer, caller_by, FileTables, Registers};
 pub use walk::{walk, walk_from, Stack, Walked, MOST_FRAMES};
 

@@ -6,7 +6,6 @@
 
 mod judge;
 mod look;
-mod python;
 mod seen;
 mod target;
 mod text;
@@ -15,9 +14,8 @@ mod tracer;
 use crate::folder::Status;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::StackSeen;
-use lazyguard_core::stack::undeleted;
+use lazyguard_core::stack::{undeleted, Python};
 use look::{Look, Looker};
-use python::Python;
 use seen::{Attached, ThreadOutside};
 use std::time::{Duration, Instant};
 use target::{Target, DRIVER};
@@ -44,7 +42,7 @@ pub(crate) fn look_at(process: u32, format: Format) -> Outcome {
     }
     let (target, first, mut refused) = first_look(process).map_err(failure)?;
     let looker = Looker::new(&target);
-    let python = Python::of(&target);
+    let python = target.python();
     let begin = Instant::now();
     let is_in_call = |look: &&Look| look.place().call_frame.is_some();
     let calls: Vec<u32> = first.iter().filter(is_in_call).map(|look| look.seen.thread).collect();
@@ -100,7 +98,7 @@ const MOST_NOTED: usize = 8;
 pub(crate) fn main_thread(process: u32) -> Option<StackSeen> {
     let target = Target::open(process).ok()?;
     let ThreadOutside { frames, mut notes, state, .. } = Looker::new(&target).look_at(process)?.seen;
-    let python = Python::of(&target).and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
+    let python = target.python().and_then(|mut python| python.threads.remove(&process)).unwrap_or_default();
     let noted = python.iter().take(MOST_NOTED);
     notes.extend(noted.map(|frame| format!("python: {}:{} in {}", frame.file, frame.line, frame.function)));
     notes.push(format!("seen from outside; it was {state}"));

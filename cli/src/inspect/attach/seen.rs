@@ -2,9 +2,9 @@
 //!
 //! Must not: decide anything.
 
-use super::python::PythonFrame;
 use lazyguard_core::api::Code;
 use lazyguard_core::report::FrameSeen;
+use lazyguard_core::stack::PythonFrame;
 use serde::Serialize;
 
 /// The object that `lazyguard report PID --format json` prints of a process without the guard.

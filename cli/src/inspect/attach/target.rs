@@ -5,7 +5,7 @@
 use crate::folder::{refused, Status};
 use crate::machine::files;
 use crate::stacks::CodeModule;
-use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module};
+use lazyguard_core::stack::{mappings, modules, undeleted, Image, Memory, Module, Python};
 use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -79,6 +79,11 @@ impl Target {
     pub fn image(&self, number: usize) -> Option<&Image> {
         let (module, image) = (self.modules.get(number)?, self.images.get(number)?);
         image.get_or_init(|| Image::read(&self.memory, module.base)).as_ref()
+    }
+
+    pub fn python(&self) -> Option<Python> {
+        let images = (0..self.modules.len()).filter_map(|number| self.image(number));
+        Python::of(&self.memory, images, self.threads())
     }
 
     pub fn named(&self) -> &[CodeModule] {

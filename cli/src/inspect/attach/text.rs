@@ -2,11 +2,11 @@
 //!
 //! Must not: say anything that the JSON form lacks, except what to do next.
 
-use super::python::PythonFrame;
 use super::seen::{Attached, DriverCall, ThreadOutside};
 use crate::words::{write_line, Output, Took};
 use lazyguard_core::api::counted;
 use lazyguard_core::report::{FrameSeen, StackSeen};
+use lazyguard_core::stack::PythonFrame;
 use std::io;
 
 const MOST_SHOWN: usize = 4;

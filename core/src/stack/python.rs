@@ -5,10 +5,10 @@
 //!
 //! Must not: believe what is read: all counts are bounded, and a pointer that leads nowhere ends that stack.
 
-use super::target::Target;
-use lazyguard_core::stack::Memory;
-use serde::Serialize;
-use std::collections::{HashMap, HashSet};
+use super::elf::Image;
+use super::Memory;
+use crate::map::{HashMap, HashSet};
+use serde::{Deserialize, Serialize};
 
 const MOST_INTERPRETERS: usize = 64;
 const MOST_THREADS: usize = 4096;
@@ -18,8 +18,8 @@ const MOST_TABLE: u64 = 1 << 20;
 const ATTEMPTS: usize = 4;
 
 /// A Python frame.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct PythonFrame {
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PythonFrame {
     /// The source file.
     pub file: String,
     /// The line, or 0.
@@ -28,11 +28,29 @@ pub(super) struct PythonFrame {
     pub function: String,
 }
 
+impl PythonFrame {
+    /// Whether its code is neither Python's own nor that of an installed package.
+    pub fn is_of_the_program(&self) -> bool {
+        const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
+        !LIBRARIES.iter().any(|part| self.file.contains(part))
+    }
+
+    /// `train.py:31`
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.file.rsplit('/').next().unwrap_or(&self.file), self.line)
+    }
+}
+
+/// What the interpreter's memory says of its threads.
 #[derive(Default)]
-pub(super) struct Python {
+pub struct Python {
     pub version: String,
+    /// The frames of each thread, the innermost first.
     pub threads: HashMap<u32, Vec<PythonFrame>>,
+    /// The threads whose frames changed while they were read.
     pub moving: HashSet<u32>,
+    /// Whether a thread runs the interpreter's garbage collection; unknown is false.
+    pub collects: bool,
     pub note: Option<String>,
 }
 
@@ -49,6 +67,8 @@ struct Layout {
     frame: [u64; 4],
     /// File, name, first line, table of lines, where the code begins.
     code: [u64; 5],
+    /// From an interpreter to the mark of a collection in progress.
+    collects: Option<u64>,
     /// The letters where all are ASCII, and elsewhere.
     text: [u64; 2],
 }
@@ -61,6 +81,7 @@ const IN_3_11: Layout = Layout {
     frame: [48, 32, 56, 69],
     code: [112, 120, 72, 136, 184],
     text: [48, 72],
+    collects: Some(848),
 };
 
 const IN_3_12: Layout = Layout {
@@ -70,6 +91,7 @@ const IN_3_12: Layout = Layout {
     frame: [8, 0, 56, 70],
     code: [112, 120, 68, 136, 192],
     text: [40, 56],
+    collects: Some(312),
     ..IN_3_11
 };
 
@@ -97,18 +119,21 @@ impl Layout {
             innermost: [Some(field(next_thread + 2)?), None],
             frame: [field(previous)?, field(previous + 1)?, field(previous + 2)?, field(previous + 4)?],
             code: [field(file)?, field(file + 1)?, field(file + 4)?, field(file + 3)?, field(file + 8)?],
+            // The table of 3.13 says where a collection is marked.
+            collects: (minor == 13).then(|| field(10)?.checked_add(field(72)?)).flatten(),
             ..IN_3_12
         })
     }
 }
 
 impl Python {
-    pub fn of(target: &Target) -> Option<Self> {
-        let memory = &target.memory;
-        let (image, runtime) = target.modules.iter().enumerate().find_map(|(number, _)| {
-            let image = target.image(number)?;
-            Some((image, image.variable(memory, "_PyRuntime")?))
-        })?;
+    /// `images`: those that may have the interpreter. `native`: the kernel's ids of the process's threads.
+    pub fn of<'a>(
+        memory: &impl Memory,
+        mut images: impl Iterator<Item = &'a Image>,
+        native: impl IntoIterator<Item = u32>,
+    ) -> Option<Self> {
+        let (image, runtime) = images.find_map(|image| Some((image, image.variable(memory, "_PyRuntime")?)))?;
         let version = image.variable(memory, "Py_Version").and_then(|at| memory.word(at));
         let minor = version.filter(|version| version >> 24 & 0xff == 3).map(|version| (version >> 16 & 0xff) as u8);
         let version = minor.map_or_else(|| "older than 3.11".to_owned(), |minor| format!("3.{minor}"));
@@ -122,7 +147,7 @@ impl Python {
             });
             return Some(python);
         };
-        let reader = Reader { memory, layout, native: target.threads().into_iter().collect() };
+        let reader = Reader { memory, layout, native: native.into_iter().collect() };
         let mut last = reader.all(runtime);
         for _ in 1..ATTEMPTS {
             let now = reader.all(runtime);
@@ -136,6 +161,7 @@ impl Python {
         if last.is_empty() {
             python.note = Some(format!("no thread of Python {} could be read", python.version));
         }
+        python.collects = reader.collects(runtime);
         python.threads = last;
         Some(python)
     }
@@ -160,9 +186,14 @@ impl<M: Memory> Reader<'_, M> {
         self.word(at, offset).filter(|pointer| *pointer != 0)
     }
 
+    fn collects(&self, runtime: u64) -> bool {
+        let first = self.pointer(runtime, self.layout.interpreters).zip(self.layout.collects);
+        first.is_some_and(|(interpreter, mark)| self.int(interpreter, mark) == Some(1))
+    }
+
     fn all(&self, runtime: u64) -> HashMap<u32, Vec<PythonFrame>> {
         let layout = &self.layout;
-        let mut found = HashMap::new();
+        let mut found = HashMap::default();
         let ([next_interpreter, threads], [next_thread, ..]) = (layout.interpreter, layout.thread);
         let mut interpreter = self.pointer(runtime, layout.interpreters);
         for _ in 0..MOST_INTERPRETERS {
@@ -214,7 +245,11 @@ impl<M: Memory> Reader<'_, M> {
         // From 3.14 on the lowest bits of the pointer say how it is counted.
         let code = self.pointer(at, code)? & !7;
         let text = |offset| self.text(self.pointer(code, offset)?);
-        let (file, function) = (text(file)?, text(name)?);
+        let (file, mut function) = (text(file)?, text(name)?);
+        if function == "__del__" {
+            // The qualified name follows: it has the class.
+            function = text(name + 8).unwrap_or(function);
+        }
         let first = i64::from(self.int(code, first_line)?);
         let table = self.pointer(code, lines).and_then(|table| self.bytes(table)).unwrap_or_default();
         let offset = self.word(at, position)?.wrapping_sub(code.wrapping_add(begin)) as i64;
