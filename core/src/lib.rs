@@ -26,6 +26,7 @@ pub mod report;
 pub mod run_folder;
 pub mod settings;
 pub mod stack;
+pub mod stall;
 pub mod state;
 pub mod sync;
 pub mod tasks;

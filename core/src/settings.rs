@@ -150,6 +150,9 @@ pub fn job(variable: impl Fn(&str) -> Option<String>) -> Option<String> {
 /// `lazyguard run` takes one value more.
 pub const ON_HANG: &str = "LAZYGUARD_ON_HANG";
 
+/// `lazyguard run` takes one value more.
+pub const ON_STALL: &str = "LAZYGUARD_ON_STALL";
+
 /// `lazyguard run` takes its option also without a value.
 pub const GPU_DUMP: &str = "LAZYGUARD_GPU_DUMP";
 
@@ -218,6 +221,9 @@ settings! {
     on_hang: OnHang = ON_HANG, "--on-hang", "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke", "report",
         on_hang,
         "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; revoke the communicators of NCCL that wait, and have the blocked calls return error 909. `lazyguard run` also takes kill: it ends every process that it has started";
+    on_stall: OnHang = ON_STALL, "--on-stall", "report, abort, exit:N with N from 0 to 255, command:COMMAND", "report",
+        |v| on_hang(v).filter(|action| !action.ends_waits()),
+        "what the guard does about a process once it has reported it as STALLED, by the actions of LAZYGUARD_ON_HANG; no call is blocked that could fail. `lazyguard run` also takes kill";
     gpu_dump: GpuDump = GPU_DUMP, "--gpu-dump", "on, full, off", "off", gpu_dump,
         "on: before a hanging program is ended (abort, exit:N, fail, revoke, kill), the driver writes where the device's threads stand into the run folder, as gpu.core; full: with shared memory";
     gpu_dump_wait_nanos: u64 = "LAZYGUARD_GPU_DUMP_WAIT", "--gpu-dump-wait", "a duration: 500ms, 10s", "10s", duration,

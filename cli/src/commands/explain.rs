@@ -6,9 +6,10 @@ use crate::words::pages::{page, unmarked};
 use crate::words::{print, write_line, Failure, Outcome};
 use lazyguard_core::diagnose::{Code, Confidence};
 
-const WORDS: [(&str, &str); 11] = [
+const WORDS: [(&str, &str); 12] = [
     ("HANG", "a known deadlock has stood still for LAZYGUARD_HANG_AFTER (30 s), or anything for three times as long"),
     ("SLOW", "a call has been blocked for LAZYGUARD_HANG_AFTER (30 s), and what it waits for may still end"),
+    ("STALLED", "the process submitted regularly, and has stopped with nothing in flight: what its host side waits for does not move"),
     ("SUSPECTED", "a call was in progress for less than LAZYGUARD_HANG_AFTER (30 s) when the process was last seen, and would be a hang"),
     ("RESOLVED", "what was reported is over: the call returned, and the program went on"),
     ("FAILED", "the guard made the blocked call return an error (LAZYGUARD_ON_HANG=fail); the hang stands"),
@@ -96,7 +97,7 @@ mod tests {
     fn a_code_is_found_by_its_number_and_every_word_of_a_report_is_explained() {
         assert_eq!(code_name("201"), "LG201");
         assert_eq!((code_name("lg201").as_str(), code_name("suspected").as_str()), ("LG201", "SUSPECTED"));
-        for word in ["HANG", "SLOW", "SUSPECTED", "RESOLVED", "ABANDONED"] {
+        for word in ["HANG", "SLOW", "STALLED", "SUSPECTED", "RESOLVED", "ABANDONED"] {
             assert!(WORDS.iter().any(|(known, _)| *known == word), "{word}");
         }
     }

@@ -10,7 +10,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-#[command(after_help = "Exit codes: 0 well, 117 a process hangs, 1 cannot be judged, 2 unusable arguments.")]
+#[command(
+    after_help = "Exit codes: 0 well, 117 a process hangs or has stalled, 1 cannot be judged, 2 unusable arguments."
+)]
 pub(crate) struct Arguments {
     /// Processes, their folders, or the folders of runs: of several runs in a folder, the newest.
     #[arg(value_name = "PID|FOLDER", required = true)]
@@ -33,7 +35,7 @@ struct Health {
 }
 
 impl Health {
-    /// Precedence: a hang, a process that cannot be judged, then well. Processes that have ended count only where none is left.
+    /// Precedence: a hang, a stall, a process that cannot be judged, then well. Processes that have ended count only where none is left.
     fn of(processes: &[ProcessNow], problems: &[String]) -> Self {
         let hanging: Vec<_> = processes.iter().filter(|process| process.hangs()).collect();
         if let Some(first) = hanging.iter().max_by_key(|process| process.hang_nanos) {
@@ -41,6 +43,11 @@ impl Health {
                 code: exit_code::HANG,
                 line: format!("hang: {}{}", hang(first), more(hanging.len() - 1, |others| counted(others, "process"))),
             };
+        }
+        let stalled: Vec<_> = processes.iter().filter(|process| process.is_stalled()).collect();
+        if let Some(first) = stalled.iter().max_by_key(|process| process.hang_nanos) {
+            let more = more(stalled.len() - 1, |others| counted(others, "process"));
+            return Self { code: exit_code::HANG, line: format!("stalled: {}{more}", waits(first)) };
         }
         let unknown = |line: String| Self { code: 1, line: format!("unknown: {line}") };
         if let Some(why) = processes.iter().find_map(why_unknown) {
@@ -59,9 +66,9 @@ impl Health {
             return unknown(why.clone());
         }
         let mut line = format!("well: {}", counted(live.len() as u64, "process"));
-        let slow = live.iter().filter_map(|process| Some((process, process.hang.as_ref()?)));
-        if let Some((process, slow)) = slow.max_by_key(|(process, _)| process.hang_nanos) {
-            line += &format!("; slow: {} in {} for {}", process.who(), slow.call, lasted(process.hang_nanos));
+        let slow = live.iter().filter(|process| process.hang.is_some());
+        if let Some(process) = slow.max_by_key(|process| process.hang_nanos) {
+            line += &format!("; slow: {}", waits(process));
         }
         let mut runs = live.iter().flat_map(|process| process.runs.iter().map(move |line| (process, line)));
         if let Some((process, first)) = runs.next() {
@@ -87,6 +94,16 @@ fn hang(process: &ProcessNow) -> String {
     format!("{} {}{call}{lasts}: {}", process.who(), hang.code, hang.sentence)
 }
 
+/// A slow or stalled process: its call, or what it does on the host.
+fn waits(process: &ProcessNow) -> String {
+    let lasts = lasted(process.hang_nanos);
+    match &process.hang {
+        Some(slow) if slow.call.is_empty() => format!("{} for {lasts}: {}", process.who(), slow.sentence),
+        Some(slow) => format!("{} in {} for {lasts}", process.who(), slow.call),
+        None => process.who(),
+    }
+}
+
 fn more(others: usize, what: impl Fn(u64) -> String) -> String {
     match others == 0 {
         true => String::new(),
@@ -109,11 +126,14 @@ fn why_unknown(process: &ProcessNow) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::test_samples::{revoked, sample, HangNow};
+    use crate::folder::live::test_samples::{revoked, sample};
+    use crate::folder::live::HangNow;
 
     fn stuck(is_hang: bool) -> ProcessNow {
         let hang = HangNow {
             is_hang,
+            is_stalled: false,
+            class: None,
             code: if is_hang { "LG201" } else { "" },
             sentence: "k2 waits for k1".to_owned(),
             call: "cuCtxSynchronize".to_owned(),
@@ -147,6 +167,22 @@ mod tests {
         let gone = ProcessNow { end: with(Life::Gone).end, life: Life::Gone, ..stuck(true) };
         check(&[gone], 1, "unknown: rank 3, process 4242 (train) was ended by signal 11 (SIGSEGV)");
         check(&[stuck(false)], 0, "well: 1 process; slow: rank 3, process 4242 (train) in cuCtxSynchronize for 12 s");
+    }
+
+    #[test]
+    fn a_stall_is_not_well_and_comes_after_a_hang() {
+        let stalled = |is_stalled| {
+            let sentence = "it reads /data/shard-17.tar (class file)".to_owned();
+            let hang = HangNow { is_stalled, sentence, call: String::new(), ..stuck(false).hang.unwrap() };
+            ProcessNow { hang: Some(hang), ..stuck(false) }
+        };
+        let line = "rank 3, process 4242 (train) for 12 s: it reads /data/shard-17.tar (class file)";
+        check(&[stalled(true)], 117, &format!("stalled: {line}"));
+        check(&[stalled(true), sample(), stalled(true)], 117, &format!("stalled: {line} (and 1 process more)"));
+        check(&[stalled(false)], 0, &format!("well: 1 process; slow: {line}"));
+        assert!(Health::of(&[stalled(true), stuck(true)], &[]).line.starts_with("hang: "));
+        let gone = ProcessNow { end: with(Life::Gone).end, life: Life::Gone, ..stalled(true) };
+        assert_eq!(Health::of(&[gone], &[]).code, 1);
     }
 
     #[test]

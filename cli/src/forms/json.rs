@@ -59,7 +59,7 @@ struct RunSeen<'a> {
     started_unix_ns: u64,
     /// How long it ran.
     nanos: u64,
-    /// `exited`, `signalled`, `timed out` or `ended on hang`.
+    /// `exited`, `signalled`, `timed out`, `ended on hang` or `ended on stall`.
     ended: &'static str,
     /// The program's exit code.
     status: Option<u8>,
@@ -107,7 +107,7 @@ struct ProcessFound<'a> {
     signal: Option<i32>,
     /// Whether `lazyguard run` ended it.
     ended_by_run: bool,
-    /// `hang`, `suspected`, `slow`, `resolved`, `failed`, `revoked`, `abandoned`, `signalled`, `killed`, `unknown` or `well`;
+    /// `hang`, `suspected`, `stalled`, `slow`, `resolved`, `failed`, `revoked`, `abandoned`, `signalled`, `killed`, `unknown` or `well`;
     /// hazards do not count.
     status: &'static str,
     /// Its hang.
@@ -189,6 +189,7 @@ fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
         End::Signalled(_) => ("signalled", None),
         End::TimedOut => ("timed out", None),
         End::EndedOnHang => ("ended on hang", None),
+        End::EndedOnStall => ("ended on stall", None),
     };
     RunSeen {
         command: &run.command,

@@ -3,7 +3,7 @@
 
 use super::text;
 use crate::judge::{
-    asks_to_end, compare, sentence, Course, End, FailedOn, Finding, Hung, Process, Seen, Status, Stood,
+    asks_to_end, compare, gist, sentence, stalled, Course, End, FailedOn, Finding, Hung, Process, Seen, Status, Stood,
 };
 use crate::machine::host_name;
 use crate::words::Failure;
@@ -101,6 +101,8 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         // The process's own case reports the hang.
         End::EndedOnHang if seen.processes.iter().any(|process| process.hang().is_some()) => TestCaseStatus::success(),
         End::EndedOnHang => failure("hang", end.to_string(), lines),
+        End::EndedOnStall if !stalled(&seen.processes).is_empty() => TestCaseStatus::success(),
+        End::EndedOnStall => failure("stalled", end.to_string(), lines),
         End::TimedOut => {
             let suspected = crate::judge::hangs::suspected(&seen.processes);
             let suspected: Vec<_> = suspected.iter().flat_map(|hang| hang.lines()).collect();
@@ -133,7 +135,12 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
             let text = told.text().and(&told.stacks_text()).and(&Block::of(report.ends_in_words()));
             failure(ty, message, text.as_str())
         }
-        _ => of_the_course(process),
+        None => match &process.stood {
+            Some(stood @ Stood::Stalled(report)) => {
+                failure(stood.word(), gist(report).unwrap_or_default(), stood.lines(None).join("\n"))
+            }
+            _ => of_the_course(process),
+        },
     };
     let mut out = vec![format!("{} {}", process.title(), process.ended)];
     out.extend(folder_stays.then(|| format!("folder: {}", process.folder.display())));

@@ -1,7 +1,7 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
 use crate::judge::{
-    by_cause, compare, gist, hangs, is_of_a_crash, suspected, when_they_were_ended, End, FailedOn, Finding,
+    by_cause, compare, gist, hangs, is_of_a_crash, stalled, suspected, when_they_were_ended, End, FailedOn, Finding,
     MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
 };
 use crate::words::first_of;
@@ -88,7 +88,11 @@ pub(crate) fn program(seen: &Seen<'_>) -> String {
 pub(crate) fn result(seen: &Seen<'_>) -> String {
     let count = seen.processes.len() as u64;
     let processes = if count == 0 { "no process was recorded".to_owned() } else { counted(count, "process") };
-    let mut parts = vec![processes, none_or_counted(hangs(&seen.processes).len(), "hang")];
+    let (hung, stalled) = (hangs(&seen.processes).len(), stalled(&seen.processes).len());
+    let mut parts = vec![processes];
+    // The word of a stall stands in place of no hang.
+    parts.extend((hung > 0 || stalled == 0).then(|| none_or_counted(hung, "hang")));
+    parts.extend((stalled > 0).then(|| format!("{stalled} stalled")));
     let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
     let with = |word: &str| met.iter().filter(|finding| finding.status.word() == word).count();
     let by_status = ["new", "known", "suppressed"].map(|word| (with(word), word));
@@ -138,7 +142,7 @@ fn crashes(seen: &Seen<'_>) -> Vec<String> {
 fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let ended_badly = seen.run.is_some_and(|run| run.end != End::Exited(0));
     let mut lines = Vec::new();
-    if seen.failed == Some(FailedOn::Hang) || ended_badly {
+    if matches!(seen.failed, Some(FailedOn::Hang | FailedOn::Stall)) || ended_badly {
         lines.extend(crashes(seen));
         let ranks = compare(&seen.processes);
         lines.extend(ranks.iter().flat_map(Ranks::lines));
@@ -147,6 +151,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         let short = causes.iter().take(MOST_HANGS).flat_map(|same| in_short(same, most));
         lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
         lines.extend(more(causes.len(), MOST_HANGS));
+        lines.extend(by_cause(stalled(&seen.processes)).iter().take(MOST_HANGS).flat_map(|same| in_short(same, most)));
     }
     lines.extend(seen.problem_lines());
     if ended_badly {
@@ -158,7 +163,7 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         }
         lines.extend(more(causes.len(), MOST_TOLD));
     }
-    if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang)) {
+    if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang | End::EndedOnStall)) {
         let ended = when_they_were_ended(&seen.processes);
         let most = if lines.is_empty() { MOST_ENDED_STACKS } else { 0 };
         lines.extend(ended.iter().take(MOST_TOLD).enumerate().flat_map(|(at, (line, stack))| {
@@ -210,7 +215,8 @@ pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
     lines.extend(seen.problem_lines());
     // Ranks that hang for the same cause are reported once.
     let causes = by_cause(hangs(&seen.processes));
-    let suspected = by_cause(suspected(&seen.processes));
+    let mut suspected = by_cause(suspected(&seen.processes));
+    suspected.extend(by_cause(stalled(&seen.processes)));
     for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
         lines.push(String::new());
         lines.extend(same.first.lines().into_iter().map(|line| beside(ranks.as_ref(), line)));
@@ -252,7 +258,7 @@ fn line_of(process: &Process) -> String {
         Some(Stood::Over(report)) => {
             (gist(report).filter(|_| report.stands()), report.ends_in_words().into_iter().next())
         }
-        Some(Stood::Hang(report) | Stood::Suspected(report)) => (gist(report), None),
+        Some(Stood::Hang(report) | Stood::Suspected(report) | Stood::Stalled(report)) => (gist(report), None),
         _ => (None, None),
     };
     let cause: String = cause.iter().chain(&end).map(|part| format!("; {part}")).collect();

@@ -10,6 +10,7 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FailedOn {
     Hang,
+    Stall,
     Hazard,
     Prevented,
     /// A process that used CUDA without the guard, and a run in which nothing was recorded.
@@ -21,12 +22,13 @@ pub(crate) enum FailedOn {
 }
 
 impl FailedOn {
-    const KINDS: [Self; 6] =
-        [Self::Hang, Self::Hazard, Self::Prevented, Self::Unguarded, Self::Retried, Self::LateLoad];
+    const KINDS: [Self; 7] =
+        [Self::Hang, Self::Stall, Self::Hazard, Self::Prevented, Self::Unguarded, Self::Retried, Self::LateLoad];
 
     pub fn word(self) -> &'static str {
         match self {
             Self::Hang => "hang",
+            Self::Stall => "stall",
             Self::Hazard => "hazard",
             Self::Prevented => "prevented",
             Self::Unguarded => "unguarded",
@@ -77,7 +79,7 @@ impl FromStr for FailOn {
 }
 
 const EXPECTED: &str =
-    "expected hang, hazard, late-load, prevented, unguarded, retried, or codes such as LG101 or hazard:LG101, with commas between them";
+    "expected hang, stall, hazard, late-load, prevented, unguarded, retried, or codes such as LG101 or hazard:LG101, with commas between them";
 
 fn hazard_code(name: &str) -> Result<Code, String> {
     match Code::ALL.iter().find(|code| code.name().eq_ignore_ascii_case(name)) {
@@ -109,6 +111,7 @@ mod tests {
             ("hang,hazard:LG101,LG104", "hang,LG101,LG104"),
             (" prevented , hazard", "hazard,prevented"),
             ("unguarded,hang", "hang,unguarded"),
+            ("stall,hang", "hang,stall"),
             ("retried,unguarded", "unguarded,retried"),
             ("lg104,hazard:lg101", "LG101,LG104"),
             ("late-load,LG110", "late-load,LG110"),
@@ -125,7 +128,7 @@ mod tests {
         for (text, why) in [
             (",", "is empty"),
             ("hang,", "is empty"),
-            ("hangs", "\"hangs\" is nothing that can be found; expected hang, hazard"),
+            ("hangs", "\"hangs\" is nothing that can be found; expected hang, stall"),
             ("LG201", "LG201 is the code of a hang: say hang"),
             ("hazard:LG299", "LG299 is the code of a hang"),
             ("LG100", "\"LG100\" is nothing"),

@@ -23,6 +23,11 @@ pub(crate) fn suspected(processes: &[Process]) -> Vec<HangSeen<'_>> {
     those(processes, |_, stood| matches!(stood, Stood::Suspected(_)))
 }
 
+/// Processes that submit no more.
+pub(crate) fn stalled(processes: &[Process]) -> Vec<HangSeen<'_>> {
+    those(processes, |_, stood| matches!(stood, Stood::Stalled(_)))
+}
+
 /// Slow waits, and hangs that are over.
 pub(crate) fn passed(processes: &[Process]) -> Vec<HangSeen<'_>> {
     those(processes, |process, stood| process.hang().is_none() && matches!(stood, Stood::Slow(_) | Stood::Over(_)))
@@ -47,6 +52,9 @@ pub(crate) fn by_cause(hangs: Vec<HangSeen<'_>>) -> Vec<SameHang<'_>> {
 }
 
 pub(crate) fn gist(report: &HangReport) -> Option<String> {
+    if let Some(stall) = &report.stall {
+        return Some(stall.in_words());
+    }
     report.verdicts.first().map(|verdict| format!("{}: {}", verdict.code, sentence(verdict)))
 }
 

@@ -22,7 +22,9 @@ mod writers;
 
 pub(crate) use explored::Explored;
 pub(crate) use fail_on::{FailOn, FailedOn};
-pub(crate) use hangs::{by_cause, gist, hangs, passed, ranks_in_words, sentence, suspected, HangSeen, SameHang};
+pub(crate) use hangs::{
+    by_cause, gist, hangs, passed, ranks_in_words, sentence, stalled, suspected, HangSeen, SameHang,
+};
 pub(crate) use judged::{Finding, MetByProcess, Rules, Status};
 pub(crate) use process::Process;
 pub(crate) use ranks::{compare, when_they_were_ended, Ranks};

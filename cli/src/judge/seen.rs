@@ -35,6 +35,7 @@ pub(crate) enum End {
     Signalled(i32),
     TimedOut,
     EndedOnHang,
+    EndedOnStall,
 }
 
 impl End {
@@ -53,6 +54,7 @@ impl std::fmt::Display for End {
             Self::Signalled(signal) => write!(f, "ended by {}", signal_in_words(*signal)),
             Self::TimedOut => f.write_str("timed out"),
             Self::EndedOnHang => f.write_str("ended on a hang"),
+            Self::EndedOnStall => f.write_str("ended on a stall"),
         }
     }
 }
@@ -68,10 +70,11 @@ pub(crate) struct Hung {
     pub folder: PathBuf,
 }
 
-/// The exit code of a run. Precedence: hang, timeout, program failure, hazards, unguarded processes.
+/// The exit code of a run. Precedence: hang or stall, timeout, program failure, hazards, unguarded processes.
 pub(crate) fn exit_code(end: End, failed: Option<FailedOn>) -> u8 {
     match (end, failed) {
-        (End::EndedOnHang, _) | (_, Some(FailedOn::Hang)) => exit_code::HANG,
+        (End::EndedOnHang | End::EndedOnStall, _) => exit_code::HANG,
+        (_, Some(FailedOn::Hang | FailedOn::Stall)) => exit_code::HANG,
         (End::TimedOut, _) => exit_code::TIMED_OUT,
         (End::Exited(0), Some(FailedOn::Hazard)) => exit_code::HAZARD,
         (End::Exited(0), Some(FailedOn::Unguarded)) => exit_code::UNGUARDED,

@@ -12,6 +12,8 @@ pub(crate) enum Stood {
     Over(HangReport),
     /// A call that did not return before the process was killed, and had not been in progress for as long as a report waits.
     Suspected(HangReport),
+    /// It submits no more, and nothing of it is in flight.
+    Stalled(HangReport),
     /// A slow operation that may have ended by itself.
     Slow(HangReport),
 }
@@ -23,7 +25,8 @@ impl Stood {
             (Status::Hang, Some(_)) => Some(Self::Over(report)),
             (Status::Slow, None) => Some(Self::Slow(report)),
             (Status::Slow, Some(_)) => (report.outcome() != Outcome::Resolved).then_some(Self::Over(report)),
-            (Status::Well, _) => None,
+            (Status::Stalled, None) => Some(Self::Stalled(report)),
+            (Status::Stalled, Some(_)) | (Status::Well, _) => None,
         }
     }
 
@@ -38,7 +41,11 @@ impl Stood {
 
     pub fn report(&self) -> &HangReport {
         match self {
-            Self::Hang(report) | Self::Over(report) | Self::Suspected(report) | Self::Slow(report) => report,
+            Self::Hang(report)
+            | Self::Over(report)
+            | Self::Suspected(report)
+            | Self::Stalled(report)
+            | Self::Slow(report) => report,
         }
     }
 
@@ -46,6 +53,7 @@ impl Stood {
         match self {
             Self::Hang(_) => "hang",
             Self::Suspected(_) => "suspected",
+            Self::Stalled(_) => "stalled",
             Self::Slow(_) => "slow",
             Self::Over(report) => report.outcome().word(),
         }
@@ -67,8 +75,9 @@ impl Stood {
             Self::Hang(_) => 0,
             Self::Over(report) if report.stands() => 0,
             Self::Suspected(_) => 1,
-            Self::Slow(_) => 2,
-            Self::Over(_) => 3,
+            Self::Stalled(_) => 2,
+            Self::Slow(_) => 3,
+            Self::Over(_) => 4,
         }
     }
 }

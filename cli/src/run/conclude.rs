@@ -70,8 +70,11 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     }
     let hangs =
         run.end == End::EndedOnHang || wanted.fail_on.has(FailedOn::Hang) && !hangs::hangs(&seen.processes).is_empty();
+    let stalls = run.end == End::EndedOnStall
+        || wanted.fail_on.has(FailedOn::Stall) && !hangs::stalled(&seen.processes).is_empty();
     let failed = match hangs {
         true => Some(FailedOn::Hang),
+        false if stalls => Some(FailedOn::Stall),
         false => seen.judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard),
     };
     let unguarded =

@@ -37,6 +37,12 @@ pub(super) fn action_on_hang(options: &Options) -> Option<&'static str> {
     [KILL, FAIL, REVOKE].into_iter().find(|action| *action == asked)
 }
 
+/// Whether this command ends the program once it has stalled.
+pub(super) fn kills_on_stall(options: &Options) -> bool {
+    let of_variable = || variable(settings::ON_STALL).map(|value| value.trim().to_owned());
+    options.setting(settings::ON_STALL).map(str::to_owned).or_else(of_variable).is_some_and(|asked| asked == KILL)
+}
+
 fn kills_on_hang(options: &Options) -> bool {
     action_on_hang(options) == Some(KILL)
 }
@@ -96,6 +102,10 @@ fn variables(
         variables.extend([(settings::ON_HANG, "report".into()), (RUN_KILLS, "1".into())]);
     } else if kills_on_hang(options) {
         variables.push((settings::ON_HANG, format!("exit:{}", exit_code::HANG).into()));
+    }
+    if kills_on_stall(options) {
+        let by_the_guard = format!("exit:{}", exit_code::HANG);
+        variables.push((settings::ON_STALL, if root.is_there() { "report".into() } else { by_the_guard.into() }));
     }
     match root.is_there() {
         true => variables.extend([("LAZYGUARD_OUT", root.template().into()), (RUN_ROOT, root.text().into())]),

@@ -7,6 +7,7 @@ use crate::folder::live::Replaced;
 use crate::folder::{is_nested_in, RecordingFile, Run, Stat};
 use crate::inspect::attach;
 use crate::machine::{files, Beside};
+use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
 use lazyguard_core::trace::read::{LiveRecording, ThreadSeen};
@@ -69,6 +70,8 @@ fn unresolved_in(folder: &Path) -> Option<Value> {
 struct Report {
     #[serde(default)]
     acts: bool,
+    #[serde(default)]
+    status: Status,
     resolved: Option<u64>,
 }
 
@@ -83,8 +86,19 @@ impl Watch {
     }
 
     pub fn is_due(&mut self, folder: &Path) -> bool {
+        self.shows(folder, |hang| hang.acts)
+    }
+
+    /// A process that submits no more.
+    pub fn look_for_a_stall(&mut self, places: &[PathBuf]) -> Option<PathBuf> {
+        let stalls = |hang: &Report| hang.status == Status::Stalled;
+        folders_of_processes(places).into_iter().find(|folder| self.shows(folder, stalls))
+    }
+
+    /// Whether a folder has a new report that shows this, and is not over.
+    fn shows(&mut self, folder: &Path, what: impl Fn(&Report) -> bool) -> bool {
         let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
-        new.is_some_and(|hang| hang.acts && hang.resolved.is_none())
+        new.is_some_and(|hang| what(hang) && hang.resolved.is_none())
     }
 }
 

@@ -50,7 +50,9 @@ use crate::forms::timing;
 use crate::judge::{seen, FailedOn, Finished};
 use crate::machine::{files, library, nvml, unix_now, Beside, Exec};
 use crate::words::{exit_code, output, shell_word, Failure};
-use environment::{action_on_hang, host, make_root, names_profile, own_profile, settings_of, variable, variables_of};
+use environment::{
+    action_on_hang, host, kills_on_stall, make_root, names_profile, own_profile, settings_of, variable, variables_of,
+};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
 use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
@@ -243,8 +245,9 @@ fn limits(options: &Options, settings: &Settings) -> Limits {
         look_every: Duration::from_nanos(settings.hang_after_nanos / 10)
             .clamp(Duration::from_millis(100), Duration::from_secs(2)),
         action,
+        kills_stalled: kills_on_stall(options),
         gpu_dump_wait: Duration::from_nanos(settings.gpu_dump_wait_nanos),
-        needs_all: action.is_some() || options.wanted.fail_on.is_anything(),
+        needs_all: action.is_some() || kills_on_stall(options) || options.wanted.fail_on.is_anything(),
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),
     }
@@ -310,6 +313,7 @@ fn needs_this_command(options: &Options) -> bool {
         || options.cold_start
         || options.blocking
         || action_on_hang(options).is_some()
+        || kills_on_stall(options)
         || wanted.result
         || wanted.fail_on.is_anything()
         || !wanted.files.is_empty()

@@ -10,7 +10,7 @@ use crate::words::on_hang::KILL;
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches, ValueHint};
-use lazyguard_core::settings::{self, Setting, GPU_DUMP, ON_HANG, PROFILE, SETTINGS};
+use lazyguard_core::settings::{self, Setting, GPU_DUMP, ON_HANG, ON_STALL, PROFILE, SETTINGS};
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ pub(crate) const OWN: &[Own] = &[
         "--fail-on",
         [
             "LIST",
-            "hang, hazard, hazard:CODE, CODE, late-load, prevented, unguarded, retried; a list with commas; may be given more than once",
+            "hang, stall, hazard, hazard:CODE, CODE, late-load, prevented, unguarded, retried; a list with commas; may be given more than once",
             "nothing",
         ],
         "the findings that fail the run of a program with status 0",
@@ -148,7 +148,7 @@ fn long(flag: &'static str) -> &'static str {
 
 pub(crate) fn values_of(setting: &Setting) -> String {
     match setting.name {
-        ON_HANG => format!("{}, {KILL}", setting.values),
+        ON_HANG | ON_STALL => format!("{}, {KILL}", setting.values),
         PROFILE => {
             format!("{}; without a value, the default, also where the variable names a folder", setting.values)
         }
@@ -188,7 +188,7 @@ pub(crate) fn in_short(help: &'static str) -> &'static str {
 fn of_setting(setting: &'static Setting) -> Arg {
     let values = values_of(setting);
     let mut words = Words::of(setting.values);
-    words.0.extend((setting.name == ON_HANG).then_some(KILL));
+    words.0.extend([ON_HANG, ON_STALL].contains(&setting.name).then_some(KILL));
     let default = if setting.name == PROFILE { "the program's own in the user's cache" } else { setting.default };
     let details = format!("{}\n[values: {values}] [default: {default}] [variable: {}]", setting.help, setting.name);
     let hint = if ["LAZYGUARD_OUT", PROFILE].contains(&setting.name) { ValueHint::DirPath } else { ValueHint::Other };
@@ -367,7 +367,7 @@ fn check(setting: &Setting, value: &str) -> Result<(), clap::Error> {
     if setting.name == PROFILE && value != "off" && is_no_folder(Path::new(value)) {
         return Err(unusable(setting.flag, value, "it is no folder; without one, write --profile -- PROGRAM"));
     }
-    if setting.takes(value) || (setting.name == ON_HANG && value == KILL) {
+    if setting.takes(value) || [ON_HANG, ON_STALL].contains(&setting.name) && value == KILL {
         return Ok(());
     }
     Err(unusable(setting.flag, value, &format!("values: {}", values_of(setting))))

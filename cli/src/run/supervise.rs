@@ -36,6 +36,8 @@ pub(super) struct Limits {
     pub look_every: Duration,
     /// The action at a hang. By all but [`KILL`] the guard has the blocked calls return an error, and the command ends only what does not answer.
     pub action: Option<&'static str>,
+    /// Whether a process that has stalled ends the run.
+    pub kills_stalled: bool,
     pub gpu_dump_wait: Duration,
     pub needs_all: bool,
     pub thin_out: bool,
@@ -82,6 +84,7 @@ pub(super) fn supervise(
         limits,
         started: Instant::now(),
         hang: Watch::default(),
+        stall: Watch::default(),
         held: Held::default(),
         failing: Vec::new(),
         ending: None,
@@ -116,6 +119,7 @@ struct Supervisor<'a> {
     limits: Limits,
     started: Instant,
     hang: Watch,
+    stall: Watch,
     held: Held,
     failing: Vec<Failing>,
     ending: Option<Ending>,
@@ -273,6 +277,11 @@ impl Supervisor<'_> {
                 Some(action) if action != KILL => self.calls_return(folder, &process, action),
                 _ => self.begin_to_end(End::EndedOnHang, &format!("{process} hangs, and --on-hang is kill")),
             }
+        } else if let Some(folder) =
+            self.limits.kills_stalled.then(|| self.stall.look_for_a_stall(&self.places)).flatten()
+        {
+            let process = name_of(&folder);
+            self.begin_to_end(End::EndedOnStall, &format!("{process} has stalled, and --on-stall is kill"));
         } else if let (Some(action), Some(folder)) = (self.limits.action, self.does_not_answer()) {
             let (process, time) = (name_of(&folder), self.limits.kill_after);
             if self.hang.is_due(&folder) {

@@ -1,6 +1,6 @@
-//! The values that the command adds to those of `LAZYGUARD_ON_HANG`.
+//! The values that the command adds to those of `LAZYGUARD_ON_HANG` and `LAZYGUARD_ON_STALL`.
 
-/// The value of `--on-hang` that only `lazyguard run` knows.
+/// The value of `--on-hang` and `--on-stall` that only `lazyguard run` knows.
 pub(crate) const KILL: &str = "kill";
 
 /// The value that the guard acts on by itself; `lazyguard run` ends what does not answer.

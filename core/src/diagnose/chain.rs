@@ -4,7 +4,7 @@ use super::messages::{barrier, of, operation, operations, thread, time, unseen, 
 use super::operation::{Extent, FedStream, Feeder, OperationSeen, StreamRef};
 use super::path::{End, Path, Peers, SharedQueue, Step};
 use super::snapshot::{EventWaitSeen, HostFunctionSeen};
-use super::verdict::{Culprit, Evidence};
+use super::verdict::{Culprit, ShownRecord};
 use super::wait::{NewestWrite, WaitSeen};
 use crate::api::{counted, ColdKind};
 
@@ -158,8 +158,8 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
     }
 }
 
-pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
-    let evidence = Evidence::new;
+pub(super) fn evidence(path: &Path<'_>) -> Vec<ShownRecord> {
+    let evidence = ShownRecord::new;
     let of_step = |step: &Step<'_>| match step {
         Step::Barrier(load) => {
             let what = match load.kind {
@@ -184,7 +184,7 @@ pub(super) fn evidence(path: &Path<'_>) -> Vec<Evidence> {
         found.push(evidence("a host function is called", host.entered, Some(host.thread), Some(host.stream)));
     }
     found.extend(path.culprit().map(|Culprit { stream, operation: of }| {
-        Evidence::new(format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
+        ShownRecord::new(format!("{} is submitted", operation(of)), of.at, None, Some(stream.number))
     }));
     found
 }

@@ -10,7 +10,7 @@ use super::operation::BusyStream;
 use super::path::End;
 use super::snapshot::{BlockedCall, Snapshot};
 use super::unwatched::all_wait;
-use super::verdict::{Confidence, Diagnosis, Evidence, Status, Verdict};
+use super::verdict::{Confidence, Diagnosis, ShownRecord, Status, Verdict};
 use super::{chain, messages};
 use crate::api::{Class, Code, ThreadActivity};
 use crate::{order, Nanos};
@@ -222,7 +222,7 @@ impl<'a> Decision<'a> {
         };
         let calls = finding.calls.iter().map(|call| {
             let stream = call.stream.as_ref().map(|s| s.number);
-            Evidence::new(format!("{} is entered", call.call), call.entered, Some(call.thread), stream)
+            ShownRecord::new(format!("{} is entered", call.call), call.entered, Some(call.thread), stream)
         });
         let (title, fed) = match &finding.path.end {
             End::Fed(fed, _) => (messages::starved_title(finding.code), fed.iter().copied().cloned().collect()),

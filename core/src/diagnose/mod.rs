@@ -69,5 +69,5 @@ pub use operation::{BusyStream, Extent, FedStream, Feeder, OperationSeen, Origin
 pub use snapshot::{
     BlockedCall, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
 };
-pub use verdict::{Confidence, Culprit, Diagnosis, Evidence, Status, Verdict};
+pub use verdict::{Confidence, Culprit, Diagnosis, ShownRecord, Status, Verdict};
 pub use wait::{NewestWrite, WaitSeen, WriteSeen};

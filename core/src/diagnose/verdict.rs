@@ -47,7 +47,7 @@ impl Confidence {
 
 /// A record behind a verdict, named by time and thread or stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
+pub struct ShownRecord {
     /// The fact.
     pub what: String,
     /// When the call was entered.
@@ -58,7 +58,7 @@ pub struct Evidence {
     pub stream: Option<u32>,
 }
 
-impl Evidence {
+impl ShownRecord {
     pub(crate) fn new(what: impl Into<String>, at: Nanos, thread: Option<u32>, stream: Option<u32>) -> Self {
         Self { what: what.into(), at, thread, stream }
     }
@@ -87,7 +87,7 @@ pub struct Verdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fed: Vec<FedStream>,
     /// The records that show it.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<ShownRecord>,
     /// The change to make, in the imperative.
     pub fix: String,
 }
@@ -103,6 +103,8 @@ pub enum Status {
     Slow,
     /// The standstill will not end by itself.
     Hang,
+    /// Nothing is in flight, and the process submits no more.
+    Stalled,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

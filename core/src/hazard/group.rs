@@ -1,7 +1,7 @@
 //! A counted hazard: occurrences with the same code, kernel, call and class of stream are one.
 
 use crate::api::{Code, StreamKind};
-use crate::diagnose::Evidence;
+use crate::diagnose::ShownRecord;
 use crate::report::json;
 use crate::{order, Nanos};
 use serde::{Deserialize, Serialize};
@@ -116,7 +116,7 @@ pub struct Hazard {
     /// The operations that must meet to hang.
     pub must_meet: Vec<String>,
     /// The records that show it.
-    pub evidence: Vec<Evidence>,
+    pub evidence: Vec<ShownRecord>,
     /// The change to make, in the imperative.
     pub fix: String,
     /// The first occurrence.

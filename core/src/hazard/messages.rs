@@ -3,7 +3,7 @@
 use super::{Flags, Hazard, StreamClass};
 use crate::api::{Class, Code, EntryPoint};
 use crate::diagnose::messages::time;
-use crate::diagnose::Evidence;
+use crate::diagnose::ShownRecord;
 use crate::Nanos;
 
 fn lasted(nanos: Nanos) -> String {
@@ -186,7 +186,7 @@ impl Words<'_> {
         ]
     }
 
-    fn evidence(&self) -> Vec<Evidence> {
+    fn evidence(&self) -> Vec<ShownRecord> {
         let first = &self.hazard.first;
         let stream = |number: u32| (number != 0).then_some(number);
         let call = match (self.hazard.code, &self.hazard.kernel) {
@@ -196,10 +196,10 @@ impl Words<'_> {
             (_, Some(kernel)) => format!("{} of {kernel} is called", self.hazard.call),
             (_, None) => format!("{} is called", self.hazard.call),
         };
-        let mut evidence = vec![Evidence::new(call, first.at, Some(first.thread), stream(first.stream))];
+        let mut evidence = vec![ShownRecord::new(call, first.at, Some(first.thread), stream(first.stream))];
         if first.other_at != 0 {
             let what = format!("{} is submitted", self.other());
-            evidence.push(Evidence::new(what, first.other_at, None, stream(first.other_stream)));
+            evidence.push(ShownRecord::new(what, first.other_at, None, stream(first.other_stream)));
         }
         evidence
     }

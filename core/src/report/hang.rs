@@ -7,6 +7,7 @@ use crate::api::result::error_in_words;
 use crate::api::{lasted, time_of_day};
 use crate::diagnose::messages::time;
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, Diagnosis, HowEnded, Snapshot, Status, Verdict};
+use crate::stall::Stall;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -89,12 +90,15 @@ pub struct HangReport {
     pub armed_unix_nanos: u64,
     /// The run folder.
     pub folder: Option<String>,
-    /// Whether it is a hang, or slow.
+    /// Whether it is a hang, slow, or stalled.
     pub status: Status,
     /// The root cause first.
     pub verdicts: Vec<Verdict>,
     /// Why a slow report is no hang, and its waits.
     pub slow: Vec<String>,
+    /// What the process does on the host, where it submits no more and nothing is in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall: Option<Stall>,
     /// The driver's answers, once asked.
     pub probe: Option<ProbeSeen>,
     /// Whether the action of `LAZYGUARD_ON_HANG` is due.
@@ -130,7 +134,10 @@ impl HangReport {
     /// Another build may have written the report's verdicts.
     #[must_use]
     pub fn diagnosed_anew(self) -> Self {
-        let Diagnosis { status, verdicts, slow } = diagnose(&self.snapshot);
+        let Diagnosis { mut status, verdicts, slow } = diagnose(&self.snapshot);
+        if self.stall.is_some() && status == Status::Well {
+            status = self.status;
+        }
         Self { status, verdicts, slow, ..self }
     }
 
@@ -231,6 +238,7 @@ impl HangReport {
                 format!("{how} WITH ERROR {error} {process}: {call} in thread {thread} returned it {after}")
             }
             (Outcome::Abandoned, _, Some(end)) => format!("ABANDONED {process}: {}, {after}", end_in_words(end)),
+            _ if self.stall.is_some() => format!("RESOLVED {process}: it goes on {after}"),
             _ if self.ends.is_empty() && self.waited_in().next().is_none() && !self.snapshot.any_stands_at_rest() => {
                 format!("RESOLVED {process}: it called the driver again {after}")
             }

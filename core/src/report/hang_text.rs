@@ -9,6 +9,7 @@ use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen}
 use crate::api::{counted, lasted, time_of_day};
 use crate::demangle::demangle;
 use crate::diagnose::{chain, messages, BlockedCall, Code, Culprit, Origin, Status, Verdict};
+use crate::stall::Stall;
 use crate::Nanos;
 
 const MOST_SHORT: usize = 4;
@@ -73,6 +74,9 @@ impl HangReport {
         let verdict = self.verdicts.first();
         let culprit = verdict.and_then(|v| v.culprits.first()).map(|c| c.operation.name());
         let call = self.first_call().map(|call| call.call.symbol());
+        if let Some(stall) = &self.stall {
+            return format!("stalled|{}", stall.evidence.class);
+        }
         let code = verdict.map_or(Code::LG299, |verdict| verdict.code);
         format!("{code}|{}|{}", culprit.as_deref().unwrap_or("-"), call.unwrap_or("-"))
     }
@@ -81,6 +85,7 @@ impl HangReport {
         let word = match self.status {
             Status::Hang => "HANG",
             Status::Slow => "SLOW",
+            Status::Stalled => "STALLED",
             Status::Well => "no hang",
         };
         let since = newest.and_then(|newest| self.by_now(newest)).unwrap_or_default();
@@ -96,6 +101,10 @@ impl HangReport {
     }
 
     pub(super) fn blocked_in(&self) -> String {
+        if let Some(stall) = &self.stall {
+            let time = lasted(self.snapshot.at.saturating_sub(stall.since));
+            return format!("no submission for {time}: {}", stall.in_words());
+        }
         if self.snapshot.any_stands_at_rest() && self.waited_in().next().is_none() {
             return "work stands still on the device, and no thread waits for it in a call".to_owned();
         }
@@ -113,7 +122,8 @@ impl HangReport {
 
     /// Its duration by now, where that is longer than in the report.
     fn by_now(&self, newest: Newest) -> Option<String> {
-        let since = self.first_call().map_or(self.snapshot.last_activity, |call| call.entered);
+        let call = || self.first_call().map_or(self.snapshot.last_activity, |call| call.entered);
+        let since = self.stall.as_ref().map_or_else(call, |stall| stall.since);
         let time = lasted(newest.at.saturating_sub(since));
         (newest.at > self.snapshot.at && time != lasted(self.snapshot.at.saturating_sub(since))).then(|| {
             match (newest.is_now, self.armed_unix_nanos) {
@@ -238,6 +248,7 @@ impl HangReport {
             }
             lines.extend(self.facts(&verdict.chain));
         }
+        lines.extend(self.stall.iter().flat_map(Stall::lines));
         lines.extend(self.facts(self.slow.get(1..).unwrap_or_default()));
         lines.extend(self.blocked_calls());
         lines.extend(self.outstanding());

@@ -48,6 +48,13 @@ impl Tracker {
         self.streams.iter().filter(|(_, s)| s.alive())
     }
 
+    /// When the newest submission to any stream was made, and up to when work of one is known to have ended. Streams that are gone count until their entries
+    /// are used again.
+    pub fn newest_submission(&self) -> (Nanos, Nanos) {
+        let all = self.streams.iter().map(|(_, s)| (s.last_submitted(), s.ended_until(self.idle_until(s.context()))));
+        all.fold((0, 0), |newest, one| (newest.0.max(one.0), newest.1.max(one.1)))
+    }
+
     pub fn stream_gone(&self, key: StreamKey) {
         let Some((_, number)) = self.stream_numbers.remove(&key) else { return };
         // A stream of unknown state counts as busy.

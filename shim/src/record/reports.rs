@@ -47,6 +47,13 @@ impl Reports {
         }
     }
 
+    /// Writes its first line, unless another rank has the same.
+    pub fn write_in_a_line(&self, report: &HangReport) {
+        if self.turns.as_ref().is_none_or(|turns| turns.take(report)) {
+            standard_error::write(&Block::marked(report.head(None)));
+        }
+    }
+
     /// A job's are in the folders of its ranks.
     pub fn write_stacks(&self, report: &HangReport) {
         if self.turns.is_none() {

@@ -45,7 +45,12 @@ impl Turns {
 
     /// Whether this process writes the report.
     pub fn take(&self, report: &HangReport) -> bool {
-        let kind = format!("{REPORTED}-{}-", if report.status == Status::Hang { "hang" } else { "slow" });
+        let status = match report.status {
+            Status::Hang => "hang",
+            Status::Stalled => "stalled",
+            Status::Slow | Status::Well => "slow",
+        };
+        let kind = format!("{REPORTED}-{status}-");
         let mut cause = DefaultHasher::new();
         report.cause().hash(&mut cause);
         let path = self.place.join(format!("{kind}{:016x}", cause.finish()));

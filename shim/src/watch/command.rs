@@ -8,6 +8,7 @@
 use crate::record::run_folder::HANG;
 use crate::record::Guard;
 use crate::runtime::{process, standard_error};
+use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::hang_variable;
 use lazyguard_core::stack::{modules, own_maps};
@@ -23,34 +24,35 @@ const LOOKED_AT: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Commands {
-    running: Vec<Running>,
+    running: Vec<(String, Running)>,
 }
 
 impl Commands {
-    pub fn start(&mut self, guard: &Guard, command: &str, report: &HangReport) {
+    /// `setting`: the one that asks for the command.
+    pub fn start(&mut self, guard: &Guard, (setting, command): (&str, &str), report: &HangReport) {
         match Running::start(&arguments(command), &variables(guard, report)) {
-            Ok(running) => self.running.push(running),
-            Err(error) => say(guard, &format!("could not be started: {error}")),
+            Ok(running) => self.running.push((setting.to_owned(), running)),
+            Err(error) => say(guard, setting, &format!("could not be started: {error}")),
         }
     }
 
     /// Says which commands have ended.
     pub fn look(&mut self, guard: &Guard) {
-        self.running.retain_mut(|command| {
+        self.running.retain_mut(|(setting, command)| {
             let has_ended = command.has_ended();
             if has_ended {
-                say(guard, "has ended");
+                say(guard, setting, "has ended");
             } else if !command.left_alone && command.since.elapsed() >= LOOKED_AT {
                 command.left_alone = true;
-                say(guard, &format!("still runs after {LOOKED_AT:?}, and is left alone"));
+                say(guard, setting, &format!("still runs after {LOOKED_AT:?}, and is left alone"));
             }
             !has_ended
         });
     }
 }
 
-fn say(guard: &Guard, what: &str) {
-    let line = format!("the command of LAZYGUARD_ON_HANG {what}");
+fn say(guard: &Guard, setting: &str, what: &str) {
+    let line = format!("the command of {setting} {what}");
     standard_error::line(&line);
     guard.tracker.recorder().add_note(guard.now(), &line);
 }
@@ -67,7 +69,9 @@ fn variables(guard: &Guard, report: &HangReport) -> Vec<CString> {
     let mut variables = unguarded(&block, own_file().as_deref());
     let mut tell = |name: &str, value: &[u8]| variables.extend(CString::new([name.as_bytes(), b"=", value].concat()));
     tell(hang_variable::PID, guard.id.to_string().as_bytes());
-    tell(hang_variable::CODE, report.verdicts.first().map_or("", |verdict| verdict.code.name()).as_bytes());
+    let stalled = if report.status == Status::Stalled { "stalled" } else { "" };
+    let code = report.verdicts.first().map_or(stalled, |verdict| verdict.code.name());
+    tell(hang_variable::CODE, code.as_bytes());
     if let Some(folder) = &guard.folder {
         tell(hang_variable::FOLDER, folder.path().as_os_str().as_bytes());
         tell(hang_variable::REPORT, folder.path().join(HANG).as_os_str().as_bytes());

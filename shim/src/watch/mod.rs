@@ -7,6 +7,7 @@ mod device;
 pub mod driver_environment;
 pub mod live_report;
 mod on_hang;
+mod others;
 mod probe;
 mod processor_time;
 pub mod python;

@@ -1,4 +1,4 @@
-//! `LAZYGUARD_ON_HANG`. At an end no handler of the program runs, and the guard waits for no lock of the program; it completes its own files before.
+//! `LAZYGUARD_ON_HANG` and `LAZYGUARD_ON_STALL`. At an end no handler of the program runs, and the guard waits for no lock of the program; it completes its own files before.
 //!
 //! Must not: use the C library's ways to end a process or to handle signals, which a program may have replaced.
 
@@ -12,26 +12,26 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 /// Returns only if the process continues.
-pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport) {
-    match &guard.settings.on_hang {
+pub fn act(guard: &'static Guard, commands: &mut Commands, report: &HangReport, (setting, action): (&str, &OnHang)) {
+    match action {
         // The blocked calls have returned, or cannot be made to.
         OnHang::Report | OnHang::Fail | OnHang::Revoke => {}
         OnHang::Abort => {
-            complete(guard, "abort");
+            complete(guard, &format!("{setting}=abort"));
             abort();
         }
         OnHang::Exit(status) => {
-            complete(guard, &format!("exit:{status}"));
+            complete(guard, &format!("{setting}=exit:{status}"));
             leave(c_int::from(*status));
         }
-        OnHang::Command(command) => commands.start(guard, command, report),
+        OnHang::Command(command) => commands.start(guard, (setting, command), report),
     }
 }
 
 fn complete(guard: &'static Guard, how: &str) {
     guard.log.finish(guard, guard.folder.as_ref());
     guard.tracker.recorder().seen_alive(guard.now());
-    let summary = guard.summary(&format!("ended by LAZYGUARD_ON_HANG={how}"));
+    let summary = guard.summary(&format!("ended by {how}"));
     guard.hazards.end();
     guard.hazards.finish(guard, guard.folder.as_ref());
     if let Some(folder) = &guard.folder {
@@ -42,7 +42,7 @@ fn complete(guard: &'static Guard, how: &str) {
     if guard.settings.summary {
         [summary.lines(), guard.hazards.lines()].concat().iter().for_each(|line| standard_error::line(line));
     }
-    standard_error::line(&format!("ending the process, as LAZYGUARD_ON_HANG={how} says"));
+    standard_error::line(&format!("ending the process, as {how} says"));
 }
 
 /// Ends the process with a core file, where the system writes one.

@@ -9,10 +9,14 @@
 //! The driver is asked where the device's threads stand (`LAZYGUARD_GPU_DUMP`), which ends the context's work. (7) `LAZYGUARD_ON_HANG`, once a verdict is
 //! certain or has lasted for three thresholds.
 //!
+//! A process that submits no more, while nothing of it waits, is a case of its own ([`stalling`]).
+//!
 //! Must not: call the driver, or take a lock that a stuck thread can hold.
 
 mod acting;
+mod stalling;
 
+use self::stalling::Stalling;
 use super::command::Commands;
 use super::device::{Device, Standing};
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
@@ -141,6 +145,7 @@ struct Watch {
     device: Device,
     cost: Cell<Nanos>,
     commands: Commands,
+    stalling: Stalling,
 }
 
 impl Watch {
@@ -163,6 +168,7 @@ impl Watch {
             device: Device::default(),
             cost: Cell::new(0),
             commands: Commands::default(),
+            stalling: Stalling::default(),
         }
     }
 
@@ -203,6 +209,7 @@ impl Watch {
             None if quiet => self.look_at_the_quiet(),
             None => self.look_at_the_device(now),
         }
+        self.look_at_the_rhythm(now);
     }
 
     /// Past the threshold, or reported and still waiting.

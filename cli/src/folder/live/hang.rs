@@ -4,7 +4,9 @@
 
 use crate::machine::files;
 use lazyguard_core::diagnose::Status;
+use lazyguard_core::evidence::Class;
 use lazyguard_core::report::HangReport;
+use lazyguard_core::stall::Stall;
 use lazyguard_core::Nanos;
 use serde::de::DeserializeOwned;
 use std::os::unix::fs::MetadataExt as _;
@@ -14,6 +16,10 @@ use std::path::Path;
 pub(crate) struct HangNow {
     /// Whether it is a hang; else it is slow, and may still end.
     pub is_hang: bool,
+    /// Whether the process submits no more, and nothing of it is in flight.
+    pub is_stalled: bool,
+    /// Why a process does not go on, on the host, where that is known.
+    pub class: Option<Class>,
     pub code: &'static str,
     pub sentence: String,
     pub call: String,
@@ -29,14 +35,21 @@ impl HangNow {
         let verdict = report.verdicts.first();
         Some(Self {
             is_hang: report.status == Status::Hang,
-            code: verdict.map_or("", |verdict| verdict.code.name()),
+            is_stalled: report.status == Status::Stalled,
+            class: report.stall.as_ref().map(|stall| stall.evidence.class),
+            code: verdict
+                .map_or(if report.status == Status::Stalled { "stalled" } else { "" }, |verdict| verdict.code.name()),
             sentence: match verdict {
+                None if report.stall.is_some() => report.stall.as_ref().map(Stall::in_words).unwrap_or_default(),
                 Some(verdict) if verdict.sentence.is_empty() => verdict.title.clone(),
                 Some(verdict) => verdict.sentence.clone(),
                 None => report.slow.first().cloned().unwrap_or_default(),
             },
             call: call.map(|call| call.call.to_string()).unwrap_or_default(),
-            since: call.map_or(report.snapshot.at, |call| call.entered),
+            since: match &report.stall {
+                Some(stall) => stall.since,
+                None => call.map_or(report.snapshot.at, |call| call.entered),
+            },
         })
     }
 }

@@ -11,7 +11,7 @@ mod tally;
 #[cfg(test)]
 pub(crate) mod test_samples;
 
-pub(crate) use hang::Replaced;
+pub(crate) use hang::{HangNow, Replaced};
 pub(crate) use job::Job;
 pub(crate) use life::Life;
 pub(crate) use process::{Depth, OutstandingNow, ProcessNow, WaitNow};

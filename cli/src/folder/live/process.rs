@@ -290,6 +290,12 @@ impl ProcessNow {
         exists && self.hang.as_ref().is_some_and(|hang| hang.is_hang)
     }
 
+    /// Whether it submits no more, and nothing of it is in flight.
+    pub fn is_stalled(&self) -> bool {
+        let exists = self.life.is_there() || self.life == Life::Unrecorded;
+        exists && self.hang.as_ref().is_some_and(|hang| hang.is_stalled)
+    }
+
     pub fn who(&self) -> String {
         let rank = if self.rank.is_empty() { String::new() } else { format!("rank {}, ", self.rank) };
         let program = if self.program.is_empty() { String::new() } else { format!(" ({})", self.program) };

@@ -13,7 +13,7 @@ mod start;
 mod timeline;
 
 use super::text;
-use crate::judge::{by_cause, compare, gist, hangs, passed, suspected, Ranks, SameHang, Seen};
+use crate::judge::{by_cause, compare, gist, hangs, passed, stalled, suspected, Ranks, SameHang, Seen};
 use lazyguard_core::report::{HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
 
@@ -94,7 +94,7 @@ fn begin(seen: &Seen<'_>) -> Markup {
 }
 
 fn stood<'a>(seen: &'a Seen<'_>) -> Vec<SameHang<'a>> {
-    let all = [hangs(&seen.processes), suspected(&seen.processes), passed(&seen.processes)];
+    let all = [hangs(&seen.processes), suspected(&seen.processes), stalled(&seen.processes), passed(&seen.processes)];
     all.into_iter().flat_map(by_cause).collect()
 }
 

@@ -2,13 +2,16 @@
 //!
 //! Must not: have a label whose values grow with the time that a program runs.
 
-use crate::folder::live::{Life, OutstandingNow, ProcessNow, CAUSES, LOADS};
+use crate::folder::live::{HangNow, Life, OutstandingNow, ProcessNow, CAUSES, LOADS};
 use lazyguard_core::api::StreamKind;
 use lazyguard_core::hazard::StreamClass;
 use lazyguard_core::report::one_line;
 use lazyguard_core::Nanos;
 
-type Values = Vec<(Option<(&'static str, String)>, f64)>;
+type Labels = Vec<(&'static str, String)>;
+
+/// Each with the labels that are its own.
+type Values = Vec<(Labels, f64)>;
 
 type Row = (&'static str, &'static str, &'static str, fn(&ProcessNow) -> Values);
 
@@ -25,15 +28,24 @@ const TABLE: [Row; 16] = [
     ("lazyguard_hang_seconds", GAUGE, "For how long the call that hangs has lasted; 0 without a hang.", |now| {
         plain(if now.hangs() { seconds(now.hang_nanos) } else { 0.0 })
     }),
-    ("lazyguard_hang_info", GAUGE, "1 for the code of the hang that lasts; absent without a hang.", |now| {
-        let hang = now.hang.as_ref().filter(|_| now.hangs());
-        hang.map(|hang| labelled("code", hang.code, 1.0)).into_iter().collect()
-    }),
+    (
+        "lazyguard_hang_info",
+        GAUGE,
+        "1 for the code of the hang that lasts, or stalled, with its class where it is known; else absent.",
+        |now| {
+            let hang = now.hang.as_ref().filter(|_| now.hangs() || now.is_stalled());
+            let class = |hang: &HangNow| hang.class.map(|class| ("class", class.name().to_owned()));
+            let labels = |hang: &HangNow| [("code", hang.code.to_owned())].into_iter().chain(class(hang)).collect();
+            hang.map(|hang| (labels(hang), 1.0)).into_iter().collect()
+        },
+    ),
     ("lazyguard_revoked_communicators_total", COUNTER, "Communicators of NCCL that the guard has revoked.", |now| {
         plain(now.revoked.iter().map(|revoked| revoked.communicators.len() as f64).sum())
     }),
     ("lazyguard_slow", GAUGE, "1 while something is waited for past the threshold that may still end.", |now| {
-        plain(f64::from(u8::from(now.life.is_there() && now.hang.as_ref().is_some_and(|hang| !hang.is_hang))))
+        plain(f64::from(u8::from(
+            now.life.is_there() && now.hang.as_ref().is_some_and(|hang| !hang.is_hang && !hang.is_stalled),
+        )))
     }),
     ("lazyguard_calls_total", COUNTER, "Driver calls made.", |now| plain(now.calls as f64)),
     ("lazyguard_launches_total", COUNTER, "Kernels and graphs launched.", |now| plain(now.launches as f64)),
@@ -89,18 +101,18 @@ fn escaped(value: &str) -> String {
     value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn who(now: &ProcessNow) -> Vec<(&'static str, String)> {
+fn who(now: &ProcessNow) -> Labels {
     let foreign = |text: &str| one_line(text).into_owned();
     let values = [foreign(&now.host), foreign(&now.rank), now.process.to_string(), foreign(&now.program)];
     ["host", "rank", "process", "program"].into_iter().zip(values).collect()
 }
 
 fn plain(value: f64) -> Values {
-    vec![(None, value)]
+    vec![(Labels::new(), value)]
 }
 
-fn labelled(label: &'static str, text: &str, value: f64) -> (Option<(&'static str, String)>, f64) {
-    (Some((label, text.to_owned())), value)
+fn labelled(label: &'static str, text: &str, value: f64) -> (Labels, f64) {
+    (vec![(label, text.to_owned())], value)
 }
 
 fn hazards(now: &ProcessNow, prevented: bool) -> Values {
@@ -125,8 +137,9 @@ fn seconds(nanos: Nanos) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::test_samples::{revoked, sample, HangNow};
+    use crate::folder::live::test_samples::{revoked, sample};
     use lazyguard_core::api::Code;
+    use lazyguard_core::evidence::Class;
 
     #[test]
     fn names_end_as_the_convention_demands_and_the_page_has_them_all() {
@@ -142,6 +155,8 @@ mod tests {
     fn each_metric_has_its_help_its_type_and_a_line_for_each_process() {
         let hang = HangNow {
             is_hang: true,
+            is_stalled: false,
+            class: None,
             code: "LG201",
             sentence: String::new(),
             call: "cuCtxSynchronize".to_owned(),
@@ -180,6 +195,29 @@ mod tests {
         for (name, ..) in TABLE.iter().filter(|(name, ..)| !name.contains("prevented")) {
             assert_eq!(text.matches(&format!("# TYPE {name} ")).count(), 1, "{name}");
         }
+    }
+
+    #[test]
+    fn a_stall_has_the_word_for_its_code_and_its_class_and_no_path() {
+        let hang = HangNow {
+            is_hang: false,
+            is_stalled: true,
+            class: Some(Class::File),
+            code: "stalled",
+            sentence: "it reads /data/shard-17.tar (class file)".to_owned(),
+            call: String::new(),
+            since: 0,
+        };
+        let text = text(&[ProcessNow { hang: Some(hang), ..sample() }]);
+        let who = "host=\"node-7\",rank=\"3\",process=\"4242\",program=\"train\"";
+        for line in [
+            format!("lazyguard_hang_info{{{who},code=\"stalled\",class=\"file\"}} 1"),
+            format!("lazyguard_hang{{{who}}} 0"),
+            format!("lazyguard_slow{{{who}}} 0"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+        assert!(!text.contains("/data"), "{text}");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Must not: let a foreign name be more than a part of its line.
 
-use crate::folder::live::{ProcessNow, WaitNow};
+use crate::folder::live::{HangNow, ProcessNow, WaitNow};
 use lazyguard_core::api::{counted, lasted};
+use lazyguard_core::evidence::Class;
 use lazyguard_core::report::one_line;
 
 /// Calls that have lasted for so long are listed, in nanoseconds: quick ones come and go.
@@ -40,7 +41,9 @@ pub(crate) fn lines(processes: &[ProcessNow], problems: &[String], width: Option
 fn summary(processes: &[ProcessNow]) -> String {
     // A sum of nothing would be -0.
     let rate = processes.iter().filter_map(|now| now.launches_per_second).fold(0.0, |all, rate| all + rate);
+    let stalled = processes.iter().filter(|now| now.is_stalled()).count();
     let hang = match processes.iter().filter(|now| now.hangs()).count() {
+        0 if stalled > 0 => format!("{stalled} stalled"),
         0 => "no hang".to_owned(),
         1 => "1 hang".to_owned(),
         count => format!("{count} hang"),
@@ -54,6 +57,7 @@ fn summary(processes: &[ProcessNow]) -> String {
 fn row(now: &ProcessNow) -> [String; 9] {
     let state = match &now.hang {
         Some(hang) if now.hangs() => format!("HANG {}", hang.code),
+        Some(hang) if now.is_stalled() => format!("STALLED {}", class(hang)).trim_end().to_owned(),
         Some(_) if now.life.is_there() => format!("{}, slow", now.life.word()),
         _ => now.life.word().to_owned(),
     };
@@ -75,6 +79,10 @@ fn row(now: &ProcessNow) -> [String; 9] {
     ]
 }
 
+fn class(hang: &HangNow) -> &'static str {
+    hang.class.map_or("", Class::name)
+}
+
 fn waits(now: &ProcessNow) -> Vec<String> {
     let listed = now.waits.iter().filter(|wait| wait.nanos >= LISTED_FROM).take(MOST_LISTED);
     let line = |wait: &WaitNow| {
@@ -83,9 +91,13 @@ fn waits(now: &ProcessNow) -> Vec<String> {
     let mut lines: Vec<_> = listed.map(line).collect();
     lines.extend(now.revoked.iter().map(|revoked| format!("  {}", revoked.in_words())));
     lines.extend(now.runs.iter().take(MOST_LISTED).map(|line| format!("  {line}")));
-    if let (Some(hang), true) = (&now.hang, now.life.is_there() || now.hangs()) {
-        let word = if hang.is_hang { "HANG" } else { "slow" };
-        lines.insert(0, format!("  {word} {}: {}", hang.code, hang.sentence).replace(" :", ":"));
+    if let (Some(hang), true) = (&now.hang, now.life.is_there() || now.hangs() || now.is_stalled()) {
+        let word = match hang.is_hang {
+            true => format!("HANG {}", hang.code),
+            false if hang.is_stalled => "STALLED".to_owned(),
+            false => "slow".to_owned(),
+        };
+        lines.insert(0, format!("  {word}: {}", hang.sentence));
     }
     if !lines.is_empty() {
         lines.insert(0, format!("{}:", now.who()));
@@ -96,7 +108,7 @@ fn waits(now: &ProcessNow) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::folder::live::test_samples::{revoked, sample, HangNow, WaitNow};
+    use crate::folder::live::test_samples::{revoked, sample};
     use crate::folder::live::{Life, OutstandingNow};
     use lazyguard_core::hazard::StreamClass;
 
@@ -109,6 +121,8 @@ mod tests {
         };
         let hang = HangNow {
             is_hang: true,
+            is_stalled: false,
+            class: None,
             code: "LG201",
             sentence: "k2 waits for k1".to_owned(),
             call: "cuCtxSynchronize".to_owned(),
@@ -149,6 +163,17 @@ mod tests {
         let line = "kernel serve has run on stream 3 for 41.0 s; no thread waits for it".to_owned();
         let serves = super::lines(&[ProcessNow { runs: vec![line.clone()], ..sample() }], &[], None);
         assert_eq!(serves[3..], ["rank 3, process 4242 (train):".to_owned(), format!("  {line}")]);
+    }
+
+    #[test]
+    fn a_stall_has_its_class_in_its_row_and_is_not_called_no_hang() {
+        let sentence = "it reads /data/shard-17.tar (class file)".to_owned();
+        let (is_hang, is_stalled, class) = (false, true, Some(Class::File));
+        let hang = HangNow { is_hang, is_stalled, class, sentence, call: String::new(), ..hanging().hang.unwrap() };
+        let lines = lines(&[ProcessNow { hang: Some(hang), ..sample() }], &[], None);
+        assert_eq!(lines[0], "lazyguard top: 1 process, 1 stalled, 0 launches/s");
+        assert!(lines[2].contains("  STALLED file  "), "{}", lines[2]);
+        assert_eq!(lines[4], "  STALLED: it reads /data/shard-17.tar (class file)");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use crate::watch::telling::{keep, say_that_it_is_due, take_gpu_dump};
 use crate::watch::{on_hang, revoke};
 use lazyguard_core::diagnose::{Confidence, Status};
 use lazyguard_core::report::Block;
-use lazyguard_core::settings::OnHang;
+use lazyguard_core::settings::{OnHang, ON_HANG};
 use lazyguard_core::Nanos;
 
 /// The time for other ranks to come to a communicator that is made again after a revoke, in thresholds.
@@ -42,7 +42,7 @@ impl Watch {
                     marker.raise(self.guard.id, &self.guard.rank, true);
                 }
             }
-            on_hang::act(self.guard, &mut self.commands, &incident.report);
+            on_hang::act(self.guard, &mut self.commands, &incident.report, (ON_HANG, &self.guard.settings.on_hang));
             self.forget_what_was_revoked();
         } else if !incident.announced && self.guard.settings.on_hang != OnHang::Report {
             incident.announced = true;

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` and `LAZYGUARD_PRELOAD_FREE` in `profile`,
 /// those of `LAZYGUARD_DEFER` in `defer`, those of `LAZYGUARD_SCHEDULE` in `explore`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 20] = [
+const TESTED: [&str; 21] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -28,6 +28,7 @@ const TESTED: [&str; 20] = [
     "LAZYGUARD_READY_AFTER",
     "LAZYGUARD_HANG_AFTER",
     "LAZYGUARD_ON_HANG",
+    "LAZYGUARD_ON_STALL",
     "LAZYGUARD_GPU_DUMP",
     "LAZYGUARD_GPU_DUMP_WAIT",
     "LAZYGUARD_OUT",
@@ -414,6 +415,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_READY_AFTER", "never"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
         ("LAZYGUARD_ON_HANG", "exit:256"),
+        ("LAZYGUARD_ON_STALL", "fail"),
         ("LAZYGUARD_LOG", "everything"),
         ("LAZYGUARD_SCHEDULE", "/no/such/file"),
         ("LAZYGUARD_SUMMARY", "maybe"),
