@@ -113,7 +113,8 @@ impl Outcome {
     pub fn of(evidence: &Evidence, lasts: Nanos, same_from: Option<Nanos>) -> Self {
         let is_endless = same_from.is_some_and(|from| lasts >= from.saturating_mul(TIMES_AS_LONG));
         match evidence.class {
-            Class::Rests => Self::Rests,
+            // The process that looks is not stopped itself: a debugger has stopped threads of it.
+            Class::Rests | Class::Stopped => Self::Rests,
             // Without its line, it is not known to be at the same.
             Class::Computes | Class::Collects if !is_endless || evidence.python.is_empty() => Self::Slow,
             Class::Compiles | Class::Ends if !is_endless => Self::Slow,

@@ -63,7 +63,8 @@ fn a_long_pause_at_the_start_begins_the_count_anew_and_a_later_one_counts() {
 }
 
 fn evidence(class: Class, moves: bool) -> Evidence {
-    Evidence { process: 7, class, moves, sentence: "waits".to_owned(), python: Vec::new(), lacks: Vec::new() }
+    let (sentence, none) = ("waits".to_owned(), Vec::new());
+    Evidence { process: 7, class, moves, sentence, python: Vec::new(), lacks: none.clone(), names: none }
 }
 
 fn frame(line: u32) -> PythonFrame {
@@ -85,7 +86,7 @@ fn the_class_tells_a_stall_from_rest() {
         (C::Computes, true, Outcome::Slow, 10),
         (C::Compiles, true, Outcome::Slow, 10),
         (C::Collects, true, Outcome::Slow, 10),
-        (C::Stopped, false, Outcome::Stalled, 0),
+        (C::Stopped, false, Outcome::Rests, never),
         (C::Starved, false, Outcome::Stalled, 0),
         (C::Starved, true, Outcome::Slow, never),
         (C::Gone, false, Outcome::Stalled, 0),

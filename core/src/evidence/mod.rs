@@ -28,16 +28,27 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
+    /// It reads or writes a file, a FIFO or a mapped page.
     File,
+    /// It waits for a process that it has started.
     Child,
+    /// It waits for another thread.
     Lock,
+    /// It waits for the other end of a connection.
     Peer,
+    /// It runs.
     Computes,
+    /// A compiler runs for it.
     Compiles,
+    /// Its interpreter collects garbage.
     Collects,
+    /// A signal, a debugger or its control group has stopped it.
     Stopped,
+    /// It lacks a processor or memory.
     Starved,
+    /// It has ended.
     Gone,
+    /// It has left its work, and ends.
     Ends,
     /// It waits for what is rest and no fault: a listening socket, standard input, a timer, a debugger, a terminal.
     Rests,
