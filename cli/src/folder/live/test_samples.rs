@@ -1,6 +1,5 @@
 //! Processes for the tests of what shows them.
 
-pub(crate) use super::process::WaitNow;
 use super::{Life, ProcessNow};
 
 /// It runs, and has done nothing.
