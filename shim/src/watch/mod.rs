@@ -13,6 +13,7 @@ mod processor_time;
 pub mod python;
 pub mod revoke;
 mod stacks;
+mod stall;
 pub mod telling;
 mod thread_activity;
 pub mod watchdog;

@@ -16,10 +16,10 @@
 mod acting;
 mod stalling;
 
-use self::stalling::Stalling;
 use super::command::Commands;
 use super::device::{Device, Standing};
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
+use super::stall::Stalling;
 use super::telling::{keep, say_that_it_is_over, say_what_is_beside};
 use super::{probe, processor_time, python, revoke, stacks};
 use crate::record::reports::{Reported, Waiting};

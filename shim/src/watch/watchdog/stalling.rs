@@ -8,122 +8,19 @@
 
 use super::{is_query, Watch};
 use crate::record::reports::Reported;
-use crate::record::Guard;
-use crate::runtime::own_thread;
+use crate::watch::stall::{Looking, Told};
 use crate::watch::telling::{keep, say_that_it_is_over};
 use crate::watch::{on_hang, others};
 use lazyguard_core::diagnose::Status;
-use lazyguard_core::evidence::{Depth, Evidence, Look, Source};
-use lazyguard_core::report::{HangReport, WATCHES_COLLECTIVES};
+use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::ON_STALL;
-use lazyguard_core::stall::{is_same, Outcome, Rhythm, Stall};
+use lazyguard_core::stall::{is_same, Outcome, Stall};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-/// Between the two looks.
-const APART: Duration = Duration::from_secs(1);
-/// A thread that reads memory and has not come back by then is abandoned.
-const ABANDONED_AFTER: Duration = Duration::from_secs(3);
 const LEAST_PAUSE: Nanos = 250_000_000;
 /// The pause between looks at a process that rests or is slow, in thresholds.
 const LONGEST_PAUSE: u64 = 10;
-
-#[derive(Default)]
-pub(super) struct Stalling {
-    rhythm: Rhythm,
-    submitters: Submitters,
-    looking: Option<Looking>,
-    /// A thread that reads memory was abandoned: no other starts.
-    abandoned: bool,
-    told: Option<Told>,
-    look_at: Nanos,
-    pause: Nanos,
-}
-
-/// Threads by slot, with the counts of their submissions and when those last changed.
-#[derive(Default)]
-struct Submitters(BTreeMap<u32, (u64, Nanos)>);
-
-struct Looking {
-    begun: Nanos,
-    threads: Vec<u32>,
-    before: Look,
-    answer: Arc<Mutex<Option<Evidence>>>,
-}
-
-struct Told {
-    report: HangReport,
-    /// How long nothing had been submitted when the looks began to show the same.
-    same_from: Nanos,
-}
-
-impl Submitters {
-    /// Launches; of a process that makes none, all calls but those of NCCL's and PyTorch's own threads.
-    fn note(&mut self, guard: &Guard, now: Nanos) {
-        let in_use = || guard.tracker.threads().filter(|(_, slot)| slot.in_use());
-        let none_launches = in_use().all(|(_, slot)| slot.counts().1 == 0);
-        let mut seen = BTreeMap::new();
-        for (number, slot) in in_use() {
-            let (calls, launches) = slot.counts();
-            let count = if none_launches { calls } else { launches };
-            let before = self.0.get(&number).filter(|(before, _)| *before == count);
-            if count > 0 {
-                seen.insert(number, (count, before.map_or(now, |(_, since)| *since)));
-            }
-        }
-        self.0 = seen;
-    }
-
-    /// The system's ids, the newest submitter first.
-    fn threads(&self, guard: &Guard) -> Vec<u32> {
-        let mut all: Vec<_> = self
-            .0
-            .iter()
-            .filter_map(|(number, (_, at))| Some((*at, guard.tracker.thread(*number)?.thread())))
-            .collect();
-        all.sort_unstable_by_key(|(at, thread)| (std::cmp::Reverse(*at), *thread));
-        let is_the_programs = |thread: &u32| !crate::runtime::thread::name(*thread).starts_with(WATCHES_COLLECTIVES);
-        all.into_iter().map(|(_, thread)| thread).filter(is_the_programs).collect()
-    }
-}
-
-impl Looking {
-    fn begin(threads: Vec<u32>, now: Nanos, reads_memory: bool) -> Self {
-        let process = std::process::id();
-        let answer: Arc<Mutex<Option<Evidence>>> = Arc::default();
-        if reads_memory {
-            let (answer, threads) = (answer.clone(), threads.clone());
-            // Where no thread can be started, the watchdog's own looks have to do.
-            let _ = own_thread::begin(
-                "lazyguard-looks",
-                || (),
-                move || {
-                    let look = || Look::take(&Source::machine(), process, &threads, Depth::Memory);
-                    let before = look();
-                    std::thread::sleep(APART);
-                    *lock(&answer) = Some(Evidence::of(&before, &look(), APART.as_nanos() as u64));
-                },
-            );
-        }
-        let before = Look::take(&Source::machine(), process, &threads, Depth::Kernel);
-        Self { begun: now, threads, before, answer }
-    }
-
-    /// What the two looks show, and whether the thread that reads memory was abandoned.
-    fn answer(&self, now: Nanos) -> Option<(Evidence, bool)> {
-        let lasts = now.saturating_sub(self.begun);
-        if let Some(evidence) = lock(&self.answer).take() {
-            return Some((evidence, false));
-        }
-        (lasts >= ABANDONED_AFTER.as_nanos() as u64).then(|| {
-            let after = Look::take(&Source::machine(), std::process::id(), &self.threads, Depth::Kernel);
-            (Evidence::of(&self.before, &after, lasts), true)
-        })
-    }
-}
 
 impl Watch {
     pub(super) fn look_at_the_rhythm(&mut self, now: Nanos) {
