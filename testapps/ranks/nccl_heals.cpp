@@ -4,7 +4,7 @@
 //
 // Each step sums the ranks' numbers, and checks the sums. In one step, once, a rank has a fault. Without help the others wait for good; where
 // the blocked calls return an error, every rank ends with the sum of all steps, or says that a rank is gone. With a seed, the steps, the rank and
-// the step of the fault are random: a step is of all ranks or of a half, has several collectives on two streams, and waits in one of seven ways.
+// the step of the fault are random: a step is of all ranks or of a half, has several collectives on two streams, and waits in one of nine ways.
 // With a count, each of so many groups of communicators has the fault again, as far as there are steps.
 //
 //   skip   the rank comes to its collective once another one has given up
@@ -47,7 +47,7 @@ constexpr unsigned kSleepsFor = 20;
     if (r_ != CUDA_SUCCESS) return in_words(#call, r_);        \
   } while (false)
 
-enum class Wait { stream, query, event, event_query, context, copy, thread, kinds };
+enum class Wait { stream, query, event, event_query, context, copy, thread, released, joined, kinds };
 
 struct Step {
   bool is_of_half = false;
@@ -111,9 +111,9 @@ class Rank {
       : shared_(shared), fault_(std::move(fault)), plan_(ranks_, fault_, seed, count) {
     context_ = lg::open_session().context;
     for (CUstream& stream : streams_) CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    CK(cuStreamCreate(&other_stream_, CU_STREAM_NON_BLOCKING));
+    for (CUstream* stream : {&other_stream_, &joined_stream_}) CK(cuStreamCreate(stream, CU_STREAM_NON_BLOCKING));
     for (CUevent& event : events_) CK(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    CK(cuMemAlloc(&from_, sizeof(float)));
+    for (CUdeviceptr* word : {&from_, &joined_word_}) CK(cuMemAlloc(word, sizeof(float)));
     CK(cuMemAlloc(&to_, kMostTogether * sizeof(float)));
     CK(cuMemAlloc(&other_words_, 2 * sizeof(float)));
   }
@@ -241,6 +241,18 @@ class Rank {
         while ((r = cuEventQuery(event)) == CUDA_ERROR_NOT_READY) usleep(1000);
         return r == CUDA_SUCCESS ? "" : in_words("cuEventQuery", r);
       case Wait::copy: TRY(cuMemcpyDtoHAsync(&word, to_, sizeof word, stream)); TRY(cuStreamSynchronize(stream)); return "";
+      case Wait::released: {
+        CUdeviceptr scratch = 0;
+        TRY(cuMemAlloc(&scratch, sizeof word));
+        cuMemFree(scratch);  // waits for the collective, as a destructor that ignores the result
+        TRY(cuStreamSynchronize(stream));
+        return "";
+      }
+      case Wait::joined:
+        TRY(cuStreamWaitEvent(joined_stream_, event, 0));
+        TRY(cuMemsetD8Async(joined_word_, 0, sizeof word, joined_stream_));
+        TRY(cuStreamSynchronize(joined_stream_));
+        return "";
       case Wait::thread:
         std::thread([&] {
           CK(cuCtxSetCurrent(context_));
@@ -307,9 +319,9 @@ class Rank {
   Plan plan_;
   CUcontext context_ = nullptr;
   ncclComm_t comm_ = nullptr, half_ = nullptr, other_ = nullptr;
-  CUstream streams_[2] = {}, other_stream_ = nullptr;
+  CUstream streams_[2] = {}, other_stream_ = nullptr, joined_stream_ = nullptr;
   CUevent events_[2] = {};
-  CUdeviceptr from_ = 0, to_ = 0, other_words_ = 0;  // the other communicator's work may last while `from_` changes
+  CUdeviceptr joined_word_ = 0, from_ = 0, to_ = 0, other_words_ = 0;  // the other communicator's work may last while `from_` changes
 };
 
 }  // namespace

@@ -188,6 +188,17 @@ impl Class {
         self.has(ANSWERS)
     }
 
+    /// Whether it asks how far work has come: a synchronization or a query.
+    pub const fn asks_for_work(self) -> bool {
+        self.synchronizes() || matches!(self, Self::StreamQuery | Self::EventQuery)
+    }
+
+    /// Whether it gives back what the program has.
+    pub const fn releases(self) -> bool {
+        matches!(self, Self::Free | Self::FreeAsync | Self::StreamDestroy | Self::EventDestroy)
+            || matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)
+    }
+
     /// A library belongs to no context.
     pub const fn concerns_every_context(self) -> bool {
         matches!(self, Self::ModuleUnload | Self::LibraryUnload | Self::ContextDestroy)

@@ -127,6 +127,14 @@ impl EntryPoint {
         self.info().symbol()
     }
 
+    /// Whether a copy's destination may be the host's.
+    pub fn may_copy_to_the_host(self) -> bool {
+        const BETWEEN_OTHERS: [&str; 7] = ["HtoD", "HtoA", "DtoD", "DtoA", "AtoD", "AtoA", "Peer"];
+        let base = self.info().base();
+        let copies = matches!(self.class(), Class::Copy | Class::CopyAsync);
+        copies && base.strip_prefix("cuMemcpy").is_some_and(|rest| !BETWEEN_OTHERS.iter().any(|one| rest.contains(one)))
+    }
+
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
         ENTRY_POINTS.iter().position(|f| f.symbol().as_bytes() == symbol).and_then(Self::from_index)
     }

@@ -22,6 +22,7 @@ mod answers;
 mod answers_tests;
 #[cfg(test)]
 mod atlas_tests;
+mod behind;
 mod builder;
 mod causes;
 pub(crate) mod chain;
@@ -57,6 +58,7 @@ mod wait;
 
 pub use crate::api::{Asked, Code, ThreadActivity};
 pub use crate::replay::waits_for_peers;
+pub use behind::{behind, untold, waits_by_default, Behind};
 pub use builder::snapshot_at;
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};

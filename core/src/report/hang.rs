@@ -177,7 +177,10 @@ impl HangReport {
     pub fn outcome(&self) -> Outcome {
         let any = |how: HowEnded| self.ends.iter().any(|end| end.how == how);
         let is_revoked = self.revoked.as_ref().is_some_and(RevokedSeen::is_done);
-        if is_revoked && self.ends.iter().any(|end| end.result == Some(REVOKED_RESULT)) {
+        let by_revoke = |end: &CallEnd| {
+            end.result == Some(REVOKED_RESULT) || self.gave_way(end).is_some_and(|(_, error)| error == REVOKED_RESULT)
+        };
+        if is_revoked && self.ends.iter().any(by_revoke) {
             Outcome::Revoked
         } else if self.ends.iter().any(|end| self.failed_on_purpose(end)) {
             Outcome::FailedOnPurpose
@@ -192,13 +195,18 @@ impl HangReport {
 
     /// Whether the guard made this call return: with an error, or as [`HangReport::gave_way`] says.
     fn failed_on_purpose(&self, end: &CallEnd) -> bool {
-        self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails) && end.lost_work() || self.gave_way(end)
+        self.gpu_dump.as_ref().is_some_and(|dump| dump.taken && dump.fails) && end.lost_work()
+            || self.gave_way(end).is_some()
     }
 
-    /// Whether the call returned success after its work was ended on purpose, as a launch does that waits for room in a full queue.
-    fn gave_way(&self, end: &CallEnd) -> bool {
-        let dump = self.gpu_dump.as_ref().filter(|dump| dump.fails_calls());
-        end.how == HowEnded::Returned && dump.zip(end.at).is_some_and(|(dump, at)| at >= dump.at)
+    /// The name of the end, and the error of later calls, where the call returned success after its work was ended on purpose: a launch that waits for room in
+    /// a full queue, or a release.
+    fn gave_way(&self, end: &CallEnd) -> Option<(&'static str, i32)> {
+        let at = end.at.filter(|_| end.how == HowEnded::Returned)?;
+        let revoked = self.revoked.as_ref().filter(|revoked| revoked.is_done() && at >= revoked.at);
+        let dump = self.gpu_dump.as_ref().filter(|dump| dump.fails_calls() && at >= dump.at);
+        let revoked = revoked.map(|_| ("REVOKED", REVOKED_RESULT));
+        revoked.or_else(|| dump.map(|_| ("FAILED ON PURPOSE", ERROR_OF_A_DUMP)))
     }
 
     /// Whether a hang that is over still counts.
@@ -217,13 +225,15 @@ impl HangReport {
         let process = self.who(now);
         let first = |how: HowEnded| self.ends.iter().find(|end| end.how == how);
         let failed = self.ends.iter().find(|end| end.lost_work());
-        let failed = failed.or_else(|| self.ends.iter().find(|end| self.gave_way(end)));
+        let failed = failed.or_else(|| self.ends.iter().find(|end| self.gave_way(end).is_some()));
+        let gave_way = failed.and_then(|end| self.gave_way(end));
         Block::marked([match (self.outcome(), failed.or_else(|| first(HowEnded::Failed)), self.ends.first()) {
-            (_, Some(end), _) if self.gave_way(end) => {
+            (_, Some(end), _) if gave_way.is_some() => {
                 let CallEnd { call, thread, .. } = end;
-                let error = error_in_words(ERROR_OF_A_DUMP);
+                let (how, error) = gave_way.unwrap_or_default();
+                let error = error_in_words(error);
                 format!(
-                    "FAILED ON PURPOSE WITH ERROR {error} {process}: {call} in thread {thread} returned {after}, and the \
+                    "{how} WITH ERROR {error} {process}: {call} in thread {thread} returned {after}, and the \
                      calls after it return the error"
                 )
             }
@@ -250,9 +260,10 @@ impl HangReport {
     }
 
     pub fn ends_in_words(&self) -> Vec<String> {
-        let words = |end| match end_in_words(end) {
-            words if self.gave_way(end) => {
-                format!("{words}; calls after it return error {}", error_in_words(ERROR_OF_A_DUMP))
+        let words = |end: &CallEnd| match end_in_words(end) {
+            words if self.gave_way(end).is_some() => {
+                let (_, error) = self.gave_way(end).unwrap_or_default();
+                format!("{words}; calls after it return error {}", error_in_words(error))
             }
             words if self.failed_on_purpose(end) => format!("{words}, on purpose (LAZYGUARD_ON_HANG=fail)"),
             words => words,

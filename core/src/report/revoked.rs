@@ -63,7 +63,7 @@ impl RevokedSeen {
         named.extend((more > 0).then(|| format!("{more} more")));
         let not = if missing.is_empty() { String::new() } else { format!("; not revoked: {missing}") };
         format!(
-            "{} in {:.1} s ({}): blocked calls return error {}, and so does the next synchronization of each other thread{not}",
+            "{} in {:.1} s ({}): blocked calls return error {}, and so does each call that answers for work behind them, until the program ends them{not}",
             self.in_short(),
             self.nanos as f64 / 1e9,
             named.join(", "),
@@ -80,7 +80,7 @@ mod tests {
     fn the_line_says_what_is_given_up_and_what_is_not() {
         let one = |number, collective, transfer| GivenUp { number, collective, transfer };
         let mut seen = RevokedSeen { at: 1, nanos: 510_000_000, communicators: vec![one(1, 14, 2)], missing: None };
-        let rest = "blocked calls return error 909 (CUDA_ERROR_TIMEOUT), and so does the next synchronization of each other thread";
+        let rest = "blocked calls return error 909 (CUDA_ERROR_TIMEOUT), and so does each call that answers for work behind them, until the program ends them";
         assert_eq!(
             seen.in_words(),
             format!("REVOKED 1 communicator in 0.5 s (communicator 1 at collective 14): {rest}")

@@ -18,7 +18,7 @@ use crate::record::gpu_dump::{self, stays_blocked};
 use crate::record::{guard, Guard};
 use crate::runtime::results::{self, LATE_ERROR, REVOKED};
 use crate::runtime::{door, pass_through, process, thread};
-use crate::watch::revoke;
+use crate::watch::revoked;
 use lazyguard_core::api::Class;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
@@ -161,7 +161,7 @@ pub(super) fn changed(entry: Entry, entered: Option<Nanos>, result: i32) -> i32 
     match results::is_set(REVOKED) {
         true => {
             let caller = entry.caller().address as u64;
-            door::inside(|| revoke::result_of(entry.entry_point, caller, entered, result)).unwrap_or(result)
+            door::inside(|| revoked::result_of(entry.entry_point, caller, entered, result)).unwrap_or(result)
         }
         false => result,
     }

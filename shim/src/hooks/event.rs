@@ -8,6 +8,8 @@ use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;
 use crate::runtime::door;
+use crate::runtime::results::{self, REVOKED};
+use crate::watch::revoked;
 use lazyguard_core::state::{FastSubmission, ThreadSlot};
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{RawPayload, Record};
@@ -69,7 +71,8 @@ pub(super) fn record_context(entry: Entry, context: Handle, event: Handle, real:
 }
 
 pub(super) fn context_waits(entry: Entry, context: Handle, event: Handle, real: impl Real) -> i32 {
-    published(entry, real, |call| of_context(call, context, event))
+    let before = |call: &mut Call| of_context(call, context, event);
+    succeeds(entry, before, real, |call| revoked::joins(call.guard, 0, event as u64, call.entered))
 }
 
 #[inline(always)]
@@ -79,8 +82,13 @@ pub(super) fn stream_wait(entry: Entry, stream: Handle, event: Handle, real: imp
         if result == SUCCESS && call.guard.tracker.slow_path() {
             call.waits_for_event(event);
         }
+        if result == SUCCESS && call.about.submits {
+            revoked::joins(call.guard, call.about.stream, event as u64, call.entered);
+        }
     };
-    let begin = move || fast::begin(entry, subject.facts, |_, _| Some(from_caller(entry)), |_, _| true);
+    // A wait for work behind a revoked collective takes the slow path.
+    let is_plain = |_: &Guard, _: &FastSubmission| !results::is_set(REVOKED);
+    let begin = move || fast::begin(entry, subject.facts, |_, _| Some(from_caller(entry)), is_plain);
     fast::repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, after))
 }
 

@@ -13,7 +13,7 @@ use crate::lookup::nccl::{begun, rank_and_count, SUCCESS};
 use crate::record::guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{door, thread};
-use crate::watch::revoke;
+use crate::watch::{revoke, revoked};
 use lazyguard_core::api::Class;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::flag;
@@ -186,9 +186,6 @@ fn around(
         })
     });
     let result = real();
-    if results::is_set(REVOKED) {
-        door::inside(|| revoke::told_by_nccl(entry.entry_point, result));
-    }
     if let (Some(true), Some(call)) = (published, &call) {
         if call.guard.is_armed() {
             call.slot.leave_outer();
@@ -311,6 +308,7 @@ pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     around(entry, (NOT_AT_HAND, before), real, always, |call, result| {
         if let (Some(one), true) = (ending.get(), begun(result)) {
             one.end(call.returned);
+            revoked::communicator_ended(one.number, call.returned);
         }
         ending.get().iter().for_each(revoke::after_the_end);
         call.push_communication(ending.get(), Communication::default(), result);

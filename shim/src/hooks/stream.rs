@@ -8,6 +8,7 @@ use super::objects::PER_THREAD;
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::preload::idle;
 use crate::record::Guard;
+use crate::watch::revoked;
 use lazyguard_core::state::{StreamKey, StreamKind, ThreadSlot};
 use lazyguard_core::trace::layout::record;
 use lazyguard_core::trace::{RawPayload, Record};
@@ -41,6 +42,7 @@ pub(super) fn destroy(entry: Entry, stream: Handle, real: impl Real) -> i32 {
         // Before the call: once it has returned, the driver may reuse the handle for another thread's stream. If the driver
         // refuses the call, the next use adds the stream again.
         call.guard.tracker.stream_gone(key(stream));
+        revoked::stream_ends(call.about.stream, call.entered);
         idle::settle();
     })
 }

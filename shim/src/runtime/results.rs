@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The guard has made the driver ready for dumps at exceptions.
 pub const LATE_ERROR: u8 = 1;
-/// Communicators are revoked, and not every thread has been told.
+/// Communicators are being revoked, or have been.
 pub const REVOKED: u8 = 2;
 
 static MAY_CHANGE: AtomicU8 = AtomicU8::new(0);

@@ -12,6 +12,7 @@ mod probe;
 mod processor_time;
 pub mod python;
 pub mod revoke;
+pub mod revoked;
 mod stacks;
 mod stall;
 pub mod telling;

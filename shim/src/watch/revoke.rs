@@ -2,18 +2,22 @@
 //!
 //! | measured on H100s with NCCL 2.28.9 | therefore |
 //! |---|---|
-//! | a revoke ends the collective's kernel; calls that wait behind it succeed, and the context works | calls that were blocked return [`TIMEOUT`] instead |
-//! | the memory that the collective should have filled holds what it held | each other thread gets that error once, from the next call by which it would learn that work has ended; but not if a call of NCCL has told it before |
+//! | a revoke ends the collective's kernel; calls that wait behind it succeed, and the context works | calls that were blocked return an error instead |
+//! | the memory that the collective should have filled holds what it held | so does each later call that answers for work behind it ([`super::revoked`]) |
+//! | a host function behind it runs, and a copy into mapped memory | with such work on its way nothing is revoked |
 //! | a revoke takes half a second; a program that gives the communicator up meanwhile may hang in that | blocked calls return, and calls of NCCL begin, once every revoke has returned |
 //! | `ncclCommAbort` frees the handle behind the program's back | it is never called |
 //!
 //! All ranks of a communicator have to revoke it. The job's marker names the ids to the other processes; without one a process revokes all that it shares.
 //!
-//! Protocol: the watchdog alone revokes. It fills in [`TO_TELL`] and [`BLOCKED_BEFORE`], then the phase with Release, and the flag of `runtime::results`
-//! last; a hook that finds the flag reads the phase with Acquire.
+//! Protocol: the watchdog alone revokes. It fills in [`BLOCKED_BEFORE`], then the phase with Release, and the flag of `runtime::results` last; a hook that finds
+//! the flag reads the phase with Acquire. It reads the recording after that, and again after the revokes, half a second later: a call that has not found
+//! the flag has its record by then.
 //!
 //! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
 
+use super::live_report::what_is_known;
+use super::revoked;
 use super::telling::{keep_summary, say_that_it_is_due};
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::nccl;
@@ -21,20 +25,17 @@ use crate::record::marker::Marker;
 use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, own_thread, thread};
-use lazyguard_core::api::{Call, Class, EntryPoint};
-use lazyguard_core::diagnose::{BusyStream, OperationSeen};
-use lazyguard_core::report::{Block, GivenUp, HangReport, RevokedSeen, REVOKED_RESULT, WATCHES_COLLECTIVES};
+use lazyguard_core::api::{Call, Class};
+use lazyguard_core::diagnose::{behind, untold, Behind, BusyStream, OperationSeen};
+use lazyguard_core::report::{Block, GivenUp, HangReport, RevokedSeen, WATCHES_COLLECTIVES};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// `CUDA_ERROR_TIMEOUT` leaves the context as it is.
-const TIMEOUT: i32 = REVOKED_RESULT;
 
 /// A revoke that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -53,8 +54,6 @@ static BLOCKED_BEFORE: AtomicU64 = AtomicU64::new(0);
 static REVOKED_AT: AtomicU64 = AtomicU64::new(0);
 /// Blocked calls return by then, on the system's monotonic clock.
 static UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Threads still to be told; 0 for a told one. A list that was set stays.
-static TO_TELL: AtomicPtr<Vec<AtomicU32>> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Inside the handler of a fork: only stores.
 pub fn forked() {
@@ -159,7 +158,7 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         // The other ranks begin at the same time.
         raise(guard, &ids);
         say_that_it_is_due(guard, report);
-        (seen, why) = (revoke(guard, Some(&ids)), "its communicators were revoked before");
+        (seen, why) = (revoke(guard, Some(&ids), Some(report)), "its communicators were revoked before");
     }
     if seen.is_none() && was_ended(report) {
         // The context is to live.
@@ -189,7 +188,7 @@ pub fn take_part(guard: &'static Guard, report: Option<&mut HangReport>) -> Opti
         raise(guard, &own);
     }
     ids.iter_mut().for_each(|ids| ids.extend(&own));
-    let seen = revoke(guard, ids.as_deref())?;
+    let seen = revoke(guard, ids.as_deref(), report.as_deref())?;
     let is_whole = tell(guard, report.filter(|_| !own.is_empty()), seen, Some("another process of the job hangs"));
     (!own.is_empty()).then_some(is_whole)
 }
@@ -214,7 +213,7 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
 }
 
 /// Revokes the communicators with these ids that have not been revoked; with `None` all with other ranks. `None` where there is none.
-fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
+fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>) -> Option<RevokedSeen> {
     let is_meant = |one: &Communicator| {
         let is_new = use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
         is_new && ids.is_none_or(|ids| ids.contains(&one.id()))
@@ -224,10 +223,17 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
-    // An earlier revoke may have threads to tell.
-    let others_are_to_be_told = results::is_set(REVOKED);
+    // An earlier revoke's results are still to be told.
+    let was_before = results::is_set(REVOKED);
     begin(guard);
     fence(Ordering::SeqCst);
+    if let Some(why) = note_behind(guard, is_meant, Some(hangs)) {
+        match was_before {
+            true => PHASE.store(OVER, Ordering::Release),
+            false => end(),
+        }
+        return Some(none(guard, &why));
+    }
     let ending: Vec<_> = USES.iter().map(|one| one.is_ending.load(Ordering::Acquire)).collect();
     let meant: Vec<_> = meant().filter(|one| !ending[one.number as usize - 1]).collect();
     let since = Instant::now();
@@ -244,15 +250,18 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
         door::pause(Duration::from_millis(2));
     }
     let results: Vec<_> = results().collect();
+    // What was submitted meanwhile.
+    note_behind(guard, is_meant, None);
+    // Before any call returns.
+    let at = guard.now();
     // A late revoke may still end a collective.
-    match others_are_to_be_told || results.iter().any(|result| [nccl::SUCCESS, NONE_YET].contains(result)) {
+    match was_before || results.iter().any(|result| [nccl::SUCCESS, NONE_YET].contains(result)) {
         true => PHASE.store(OVER, Ordering::Release),
         false => end(),
     }
     if meant.is_empty() {
         return None;
     }
-    let at = guard.now();
     let (done, not): (Vec<_>, Vec<_>) = meant.iter().zip(results).partition(|(_, result)| *result == nccl::SUCCESS);
     for (one, _) in &done {
         use_of(one).into_iter().for_each(|own| own.revoked_id.store(one.id(), Ordering::Relaxed));
@@ -265,6 +274,39 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>) -> Option<RevokedSeen> {
         communicators: done.iter().map(|(one, _)| given_up(one)).collect(),
         missing: (!missing.is_empty()).then(|| missing.join("; ")),
     })
+}
+
+/// Notes the streams behind the collectives of these communicators. Before a revoke, `hangs` has the hang of this process if there is one: returns why no call
+/// could tell the program of all that the revoke makes meaningless.
+fn note_behind(
+    guard: &'static Guard,
+    is_meant: impl Fn(&Communicator) -> bool,
+    hangs: Option<Option<&HangReport>>,
+) -> Option<String> {
+    let meant: Vec<_> = guard.tracker.communicators().with_peers().filter(|one| is_meant(one)).collect();
+    let uses = |one: &&Communicator, stream: u32| {
+        use_of(one).is_some_and(|own| own.streams.iter().any(|at| at.load(Ordering::Relaxed) == stream))
+    };
+    let bits = |of: &mut dyn Iterator<Item = &Communicator>| of.fold(0, |all, one| all | revoked::bit(one.number));
+    let all = bits(&mut meant.iter());
+    let Some(known) = what_is_known(guard, guard.settings.hang_after_nanos, 0) else {
+        // Memory is short: any busy stream may be behind.
+        let busy = guard.tracker.streams().filter(|(_, stream)| stream.busy(guard.tracker.stream_idle_until(stream)));
+        busy.for_each(|(stream, _)| revoked::put(&Behind { stream, communicators: all, since: 0 }));
+        return None;
+    };
+    let found = behind(&known.snapshot, all, |stream| bits(&mut meant.iter().filter(|one| uses(one, stream))));
+    if let Some(report) = hangs {
+        let is_own = |caller: u64| nccl::ADOPTED.addresses().contains(&caller);
+        let mut waiting =
+            known.snapshot.blocked.iter().filter(|call| !call.thread_name.starts_with(WATCHES_COLLECTIVES));
+        let waits = report.is_none() || waiting.next().is_some();
+        if let Some(why) = untold(&known.snapshot, &found, waits, is_own) {
+            return Some(why);
+        }
+    }
+    found.iter().for_each(revoked::put);
+    None
 }
 
 fn given_up(one: &Communicator) -> GivenUp {
@@ -304,11 +346,7 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
 }
 
 fn begin(guard: &Guard) {
-    let threads = guard.tracker.threads().filter(|(_, slot)| slot.in_use()).map(|(_, slot)| slot.thread());
-    // Not those that watch collectives: the error would end the process.
-    let threads = threads.filter(|thread| !thread::name(*thread).starts_with(WATCHES_COLLECTIVES)).map(AtomicU32::new);
-    // Hooks may still read the former list.
-    TO_TELL.store(Box::into_raw(Box::new(threads.collect())), Ordering::Relaxed);
+    revoked::prepare(guard);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);
     UNTIL.store(clock::system_nanos() + LIMIT.as_nanos() as u64, Ordering::Relaxed);
     PHASE.store(UNDER_WAY, Ordering::Release);
@@ -328,40 +366,7 @@ pub fn wait_until_over() {
     }
 }
 
-/// The result for the program of a driver call that returns to `caller`; `entered` is on the guard's clock.
-pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, result: i32) -> i32 {
-    if nccl::ADOPTED.addresses().contains(&caller) {
-        return result;
-    }
-    let was_blocked = entered.is_some_and(|at| at < BLOCKED_BEFORE.load(Ordering::Relaxed));
-    let answers = result == SUCCESS && entry_point.class().answers_for_work();
-    if was_blocked || answers {
-        wait_until_over();
-    }
-    let tells = result == SUCCESS && (was_blocked || answers) && PHASE.load(Ordering::Acquire) == OVER;
-    // A blocked call tells its thread in any case.
-    match tells && (is_to_be_told() || was_blocked) {
-        true => TIMEOUT,
-        false => result,
-    }
-}
-
-/// A thread that gets an error from NCCL, or ends a communicator itself, knows of the revoke.
-pub fn told_by_nccl(entry_point: EntryPoint, result: i32) {
-    if !nccl::begun(result) || entry_point.class() == Class::CommunicatorEnd {
-        is_to_be_told();
-    }
-}
-
-/// Whether the thread is still to be told; then it is.
-fn is_to_be_told() -> bool {
-    // SAFETY: null, or a list that is never freed.
-    let Some(threads) = (unsafe { TO_TELL.load(Ordering::Relaxed).as_ref() }) else { return false };
-    let own = thread::own_number();
-    let told = |one: &AtomicU32| one.compare_exchange(own, 0, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    let is_told_now = threads.iter().any(told);
-    if threads.iter().all(|one| one.load(Ordering::Relaxed) == 0) {
-        results::clear(REVOKED);
-    }
-    is_told_now
+/// Whether a call that was entered then was blocked when the newest revokes began.
+pub(super) fn was_blocked(entered: Nanos) -> bool {
+    entered < BLOCKED_BEFORE.load(Ordering::Relaxed)
 }

@@ -157,6 +157,56 @@ fn without_revoke_and_without_a_collective_it_is_as_fail() {
     );
 }
 
+/// Rank 0's answers under `--on-hang revoke`, in a program that looks in this way.
+fn answers(how: &str, more: &[&str]) -> Outcome {
+    let work = Work::new(&format!("nccl-looks-{how}"));
+    let (program, shared) = (target().join("ranks/nccl_looks"), work.path().join("shared"));
+    let (program, shared) = (program.display(), shared.display());
+    let start = |rank: u32| format!("RANK={rank} WORLD_SIZE=2 '{program}' '{shared}' {how}");
+    let script = format!("{} & {}; c=$?; wait; exit $c", start(1), start(0));
+    under(&work, &[&OPTIONS[..], more].concat(), &["sh", "-c", &script]).start().finish_within(LONG)
+}
+
+#[test]
+fn no_look_at_revoked_work_succeeds_before_the_communicator_has_ended() {
+    let looks: [(&str, &[&str]); 9] = [
+        ("destructor", &["stream 0: 909", "stream 1: 909", "copy: 909"]),
+        ("streams", &["stream 0: 909", "stream 1: 909"]),
+        ("events", &["event 0: 909", "event 1: 909"]),
+        ("queries", &["stream 0: 909", "stream 1: 909"]),
+        ("joined", &["stream 2: 909", "stream 3: 909"]),
+        ("context", &["context: 909", "context: 909"]),
+        ("threads", &["stream 1: 909", "stream 0: 909"]),
+        ("other", &["stream 0: 909", "stream 2: 0", "stream 1: 909"]),
+        ("ended", &["stream 0: 909", "stream 0: 0", "stream 1: 909"]),
+    ];
+    let look = |(how, expected): (&str, &[&str])| {
+        let outcome = answers(how, &[]);
+        assert_eq!(outcome.code, Some(0), "{how}: {outcome}");
+        let said: Vec<_> = outcome.stdout.lines().collect();
+        let (looked, at_the_end) = said.split_at(expected.len().min(said.len()));
+        assert_eq!((looked, at_the_end), (expected, &["at the end: 0"; 4][..]), "{how}: {outcome}");
+        assert!(outcome.stderr.contains("REVOKED 2 communicators in "), "{how}: {outcome}");
+    };
+    // They mostly wait.
+    for some in looks.chunks(AT_A_TIME as usize) {
+        std::thread::scope(|scope| some.iter().for_each(|one| drop(scope.spawn(|| look(*one)))));
+    }
+}
+
+/// A host function or a copy to mapped memory is on its way behind the collective.
+#[test]
+fn work_of_which_no_call_could_say_that_it_is_revoked_is_failed_instead() {
+    for (how, why) in [
+        ("host", "a host function behind the collective on stream"),
+        ("mapped", "a copy to the host, for which no thread waits"),
+    ] {
+        let outcome = answers(how, &["--kill-after", "2s"]);
+        assert!(outcome.stderr.contains(&format!("no communicator is revoked: {why}")), "{how}: {outcome}");
+        assert!(!outcome.stdout.contains("WRONG") && outcome.code != Some(0), "{how}: {outcome}");
+    }
+}
+
 /// The others cannot go on without it.
 #[test]
 fn a_rank_that_does_not_come_back_in_time_ends_the_job() {
