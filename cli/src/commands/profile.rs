@@ -111,6 +111,12 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         let use_of_it = if *is_used { "used" } else { "not used" };
         write_line!(out, "{id}: last loaded on {}, {use_of_it}", date(*day))?;
     }
+    for id in folder.known.fates.keys().filter(|id| folder.known.is_to_be_avoided(id)) {
+        write_line!(
+            out,
+            "{id}: not loaded ahead: its newest load did not end, or took long ahead of a run that did not ask for it"
+        )?;
+    }
     folder.say_what_is_damaged();
     Ok(ExitCode::SUCCESS)
 }

@@ -25,6 +25,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         compiles: false,
         computes: None,
         sets_aside: false,
+        is_guards: false,
         origin: Origin::default(),
     }
 }

@@ -56,6 +56,7 @@ impl<'a> Decision<'a> {
             finding.conclusive &= finding.path.shows_itself() || self.paths.ends_busy(&finding.path);
             finding.because.push(messages::unseen(&unseen));
         }
+        finding.because.extend(messages::is_guards(call));
         Some(finding)
     }
 
@@ -77,6 +78,7 @@ impl<'a> Decision<'a> {
             finding.because.push(messages::COMPILES.to_owned());
         }
         finding.conclusive = false;
+        finding.because.extend(messages::is_guards(call));
         finding
     }
 

@@ -248,6 +248,17 @@ pub(super) fn loads(call: &BlockedCall) -> String {
     format!("that call loads {what}, and the driver loads only while the context is idle")
 }
 
+/// `None` of a call of the program's.
+pub(super) fn is_guards(call: &BlockedCall) -> Option<String> {
+    let loads_code = call.call.class().is_some_and(|c| matches!(c, Class::ModuleLoad | Class::LibraryLoad));
+    let (what, setting) = match (&call.function, loads_code) {
+        (Some(function), _) => (demangle(function), "LAZYGUARD_PRELOAD"),
+        (None, true) => ("code that an earlier run has loaded".to_owned(), "LAZYGUARD_PROFILE"),
+        (None, false) => ("code ahead of its use".to_owned(), "LAZYGUARD_PRELOAD"),
+    };
+    call.is_guards.then(|| format!("it is the guard's own load of {what}; {setting}=off avoids it"))
+}
+
 pub(super) const COMPILES: &str = "the driver has to compile its code first, which may take long by itself";
 
 pub(super) fn compiles(call: &BlockedCall) -> String {

@@ -43,6 +43,9 @@ pub struct BlockedCall {
     pub computes: Option<ComputeTime>,
     /// Whether it instantiates a graph whose kernels may need more local memory than the context has.
     pub sets_aside: bool,
+    /// Whether it is the guard's own, ahead of the program's use.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_guards: bool,
     /// From where it was made.
     #[serde(flatten)]
     pub origin: Origin,

@@ -287,6 +287,7 @@ impl<S: Source> View<'_, S> {
             compiles: call.kind == Kind::ColdModule && self.builder.replay.images.compiles(call),
             computes: computes.map(|(_, time)| *time),
             sets_aside: call.sets_aside(),
+            is_guards: call.kind == Kind::Preload,
             origin: self.origin(call),
         }
     }

@@ -149,12 +149,23 @@ impl Seen {
     }
 }
 
+/// How the newest load that took long has gone, of an image or a library.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Fate {
+    /// In seconds from 1970.
+    pub at: u64,
+    /// Whether it has ended, and the program has asked for it.
+    pub is_good: bool,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     pub images: BTreeMap<ImageId, Uses>,
     pub libraries: BTreeMap<Place, Uses>,
     /// Libraries that it loads itself, by samples ([`ImageId::of_samples`]).
     pub seen: BTreeMap<ImageId, Seen>,
+    /// The newest, by content or by samples.
+    pub fates: BTreeMap<ImageId, Fate>,
 }
 
 impl Profile {
@@ -164,6 +175,7 @@ impl Profile {
             self.libraries.entry(place.clone()).or_default().merge(library);
         }
         other.seen.iter().for_each(|(id, seen)| self.seen.entry(*id).or_default().merge(*seen));
+        other.fates.iter().for_each(|(id, fate)| _ = self.fares(*id, *fate));
     }
 
     /// `false` where the part is gone: a process has merged it.
@@ -220,6 +232,20 @@ impl Profile {
         is_new
     }
 
+    /// A load that took long has ended, or not; whether that is new, and has room.
+    pub fn fares(&mut self, id: ImageId, fate: Fate) -> bool {
+        let is_new = self.fates.get(&id).map_or(self.fates.len() < MOST_SEEN, |known| *known < fate);
+        if is_new {
+            self.fates.insert(id, fate);
+        }
+        is_new
+    }
+
+    /// Whether it is not to be loaded ahead: a load of it did not end, or took long ahead of a program that did not ask for it.
+    pub fn is_to_be_avoided(&self, id: &ImageId) -> bool {
+        self.fates.get(id).is_some_and(|fate| !fate.is_good)
+    }
+
     /// Whether runs have loaded it, and none has used it.
     pub fn has_seen_unused(&self, id: &ImageId) -> bool {
         self.seen.get(id).is_some_and(|seen| !seen.is_used)
@@ -235,6 +261,8 @@ impl Profile {
     /// Cuts off days to come, as a wrong clock leaves them.
     pub fn ends_on(&mut self, today: u32) {
         self.days_mut().for_each(|day| *day = today.min(*day));
+        let tomorrow = (u64::from(today) + 1) * 86_400;
+        self.fates.values_mut().for_each(|fate| fate.at = tomorrow.min(fate.at));
     }
 
     fn days_mut(&mut self) -> impl Iterator<Item = &mut u32> {
@@ -279,6 +307,8 @@ impl Profile {
         gone.iter().for_each(|id| drop(self.images.remove(id)));
         let newest = self.libraries.values().map(|library| library.day).max().unwrap_or(0);
         self.libraries.retain(|_, library| newest - library.day <= MOST_DAYS);
+        let fat_binaries: BTreeSet<_> = self.libraries.keys().map(|place| place.image).collect();
+        self.fates.retain(|id, _| self.images.contains_key(id) || fat_binaries.contains(id));
         let newest = self.seen.values().map(|seen| seen.day).max().unwrap_or(0);
         let mut seen: Vec<_> = self.seen.iter().filter(|(_, seen)| newest - seen.day <= MOST_DAYS).collect();
         order::sort_by_key(&mut seen, |(_, seen)| std::cmp::Reverse(seen.day));
@@ -313,6 +343,7 @@ mod tests {
             profile.library_loaded(&place, 20_000 + (seed + n) % 4);
             profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
             profile.sees(id(&[n as u8]), (seed + n).is_multiple_of(3), 20_000 + (seed * 2 + n) % 5);
+            profile.fares(one, Fate { at: u64::from((seed + n) % 2), is_good: seed.is_multiple_of(2) });
         }
         profile
     }
@@ -332,6 +363,29 @@ mod tests {
             assert!(!part.adds_to(&all) && all.adds_to(part));
         }
         assert!(!all.adds_to(&all));
+    }
+
+    #[test]
+    fn the_newest_load_says_whether_the_next_run_avoids_it() {
+        let (one, mut known) = (id(b"one"), Profile::default());
+        assert!(!known.is_to_be_avoided(&one));
+        for (at, is_good, is_new, avoided) in [
+            (5, false, true, true),
+            (5, false, false, true),
+            (4, true, false, true),
+            (5, true, true, false),
+            (5, false, false, false),
+            (6, false, true, true),
+        ] {
+            assert_eq!(known.fares(one, Fate { at, is_good }), is_new, "{at} {is_good}");
+            assert_eq!(known.is_to_be_avoided(&one), avoided, "{at} {is_good}");
+        }
+        assert_eq!(Profile::parse(known.text().as_bytes()), Ok(known.clone()));
+        known.fares(one, Fate { at: u64::MAX, is_good: true });
+        known.ends_on(2);
+        assert_eq!(known.fates[&one].at, 3 * 86_400, "a day to come");
+        known.prune(0);
+        assert!(known.fates.is_empty(), "of nothing that is known");
     }
 
     #[test]

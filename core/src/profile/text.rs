@@ -1,28 +1,31 @@
 //! A part of a profile as text, which a person can read and compare.
 //!
 //! ```text
-//! lazyguard profile 1
+//! lazyguard profile 2
 //! image   5d41402abc4b2a76b9719d911017c592-4096   20770
 //! load    2   0=32,9=90
 //! kernel  spin(int*)
 //! library 4a2b1d414d9b9119e2d1c0525d41402a-81920  3f8  20770  libdecode.so
 //! kernel  _Z6decodePi
 //! seen    0cc175b9c0f1b6a831c399e269772661-409600  20770  unused
-//! end     6   1f2e3d4c5b6a7988
+//! fate    0cc175b9c0f1b6a831c399e269772661-409600  1794528000  bad
+//! end     7   1f2e3d4c5b6a7988
 //! ```
 //!
 //! Tabs separate the fields; days count from 1970. `image` names a file in the folder of images. `load` and `load-library` have the most loads in
 //! one context, and the options or `-`. `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits,
 //! the day, and the object, `-` for the program. `kernel` belongs to the image or library before it. `seen` is a library that the program loads
-//! itself. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
+//! itself. `fate` has the time of the newest load that took long, in seconds from 1970; `bad` if it did not end, or went ahead unasked: such code is not
+//! loaded ahead. Version 1 has no `fate`. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
 
-use super::{ImageId, LoadOptions, Place, Profile, Seen, Uses};
+use super::{Fate, ImageId, LoadOptions, Place, Profile, Seen, Uses};
 use percent_encoding::{percent_decode_str, utf8_percent_encode, AsciiSet, CONTROLS};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use twox_hash::XxHash3_64;
 
-const FIRST: &str = "lazyguard profile 1";
+const FIRST: &str = "lazyguard profile 2";
+const WITHOUT_FATES: &str = "lazyguard profile 1";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -54,6 +57,9 @@ const LOAD_LIBRARY: &str = "load-library";
 const USED: &str = "used";
 const UNUSED: &str = "unused";
 
+const GOOD: &str = "good";
+const BAD: &str = "bad";
+
 enum Subject {
     Image(ImageId),
     Library(Place),
@@ -83,6 +89,9 @@ impl Profile {
         for (id, Seen { day, is_used }) in &self.seen {
             let _ = writeln!(lines, "seen\t{id}\t{day}\t{}", if *is_used { USED } else { UNUSED });
         }
+        for (id, Fate { at, is_good }) in &self.fates {
+            let _ = writeln!(lines, "fate\t{id}\t{at}\t{}", if *is_good { GOOD } else { BAD });
+        }
         Self::part_of(&lines)
     }
 
@@ -91,7 +100,8 @@ impl Profile {
     }
 
     pub fn parse(part: &[u8]) -> Result<Self, Damage> {
-        let text = part.strip_prefix(FIRST.as_bytes()).and_then(|rest| rest.strip_prefix(b"\n"));
+        let after = |first: &str| part.strip_prefix(first.as_bytes())?.strip_prefix(b"\n");
+        let text = after(FIRST).or_else(|| after(WITHOUT_FATES));
         let text = std::str::from_utf8(text.ok_or(Damage::Foreign)?).map_err(|_| Damage::CutOff)?;
         let end = text.strip_suffix('\n').map(|text| text.rfind('\n').map_or(0, |at| at + 1));
         let (lines, end) = text.split_at(end.ok_or(Damage::CutOff)?);
@@ -125,6 +135,10 @@ impl Profile {
             ["seen", id, day, use_of_it @ (USED | UNUSED)] => {
                 let seen = Seen { day: day.parse().ok()?, is_used: use_of_it == USED };
                 self.seen.entry(id.parse().ok()?).or_default().merge(seen);
+                *current = None;
+            }
+            ["fate", id, at, how @ (GOOD | BAD)] => {
+                self.fares(id.parse().ok()?, Fate { at: at.parse().ok()?, is_good: how == GOOD });
                 *current = None;
             }
             [word @ (LOAD | LOAD_LIBRARY), most, options] => {
@@ -165,6 +179,14 @@ fn unescaped(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_part_of_the_version_before_is_read_and_one_to_come_is_not() {
+        let old = sample().text().replace(FIRST, WITHOUT_FATES);
+        assert_eq!(Profile::parse(old.as_bytes()), Ok(sample()));
+        let new = sample().text().replace(FIRST, "lazyguard profile 3");
+        assert_eq!(Profile::parse(new.as_bytes()), Err(Damage::Foreign));
+    }
 
     fn sample() -> Profile {
         let mut profile = Profile::default();
@@ -216,7 +238,7 @@ mod tests {
             changed[at] ^= 1;
             assert!(Profile::parse(&changed).is_err(), "changed at {at}");
         }
-        assert_eq!(Profile::parse(b"lazyguard profile 2\n"), Err(Damage::Foreign));
+        assert_eq!(Profile::parse(b"lazyguard profile 3\n"), Err(Damage::Foreign));
     }
 
     #[test]

@@ -141,6 +141,7 @@ mod tests {
             compiles: false,
             computes: None,
             sets_aside: false,
+            is_guards: false,
             origin: Origin::default(),
         };
         let launch = Call::from("cuLaunchKernel".to_owned());

@@ -51,6 +51,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         compiles: false,
         computes: None,
         sets_aside: false,
+        is_guards: false,
         origin: from(0x30),
     }
 }

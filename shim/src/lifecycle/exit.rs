@@ -90,7 +90,10 @@ fn finish() {
     door::inside(|| {
         let _withheld = Withheld::new();
         telling::at_exit(guard);
-        guard.profile.iter().for_each(|profile| profile.finish(guard.reports.hangs() > 0));
+        if let Some(profile) = &guard.profile {
+            profile.look(guard, &guard.loader.under_way);
+            profile.finish(guard.reports.hangs() > 0);
+        }
         let summary = guard.summary("exit");
         guard.log.finish(guard, guard.folder.as_ref());
         // From here on, a kill is recorded as a kill.

@@ -12,7 +12,7 @@ use super::handover::{Counted, There};
 use crate::lookup::driver::{self, SUCCESS};
 use lazyguard_core::image::Prints;
 use lazyguard_core::preload::Skip;
-use lazyguard_core::profile::LoadOptions;
+use lazyguard_core::profile::{ImageId, LoadOptions};
 use lazyguard_core::state::FunctionKind;
 use lazyguard_core::sync::lock;
 use std::ffi::CString;
@@ -21,6 +21,7 @@ use std::sync::atomic::Ordering;
 use std::sync::Mutex;
 
 pub struct Image {
+    pub id: ImageId,
     /// The content, with the zero that ends text for the driver.
     pub terminated: Box<[u8]>,
     pub options: LoadOptions,
@@ -63,6 +64,10 @@ impl Ahead {
 
     pub fn prints(&self, image: u32) -> Prints {
         self.images.get(image as usize).map_or(Prints::Unknown, |image| image.prints)
+    }
+
+    pub fn id(&self, image: u32) -> Option<ImageId> {
+        Some(self.images.get(image as usize)?.id)
     }
 
     /// A library is in no context until its kernels come there.
@@ -169,7 +174,14 @@ mod tests {
     fn image(content: &[u8], options: &[(i32, u64)]) -> Image {
         let options = LoadOptions::new(options.iter().copied()).unwrap();
         let terminated = [content, b"\0"].concat().into();
-        Image { terminated, options, most: 2, kernels: vec![c"kernel".to_owned()], prints: Prints::of(content) }
+        Image {
+            id: ImageId::of(content),
+            terminated,
+            options,
+            most: 2,
+            kernels: vec![c"kernel".to_owned()],
+            prints: Prints::of(content),
+        }
     }
 
     fn ahead() -> Ahead {

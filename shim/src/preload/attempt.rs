@@ -171,12 +171,14 @@ impl<'a> Attempt<'a> {
             return false;
         }
         let Some(_current) = Current::make(handle) else { return false };
-        let idle = clear && self.shown(EntryPoint::by_symbol(b"cuEventQuery"), || self.is_idle(slot.thread()));
+        let idle = clear && self.shown(EntryPoint::by_symbol(b"cuEventQuery"), 0, || self.is_idle(slot.thread()));
         // With the gate closed: an unload in progress has removed its items, and the next one waits.
         let items = self.due();
         if idle {
             self.begun = Instant::now();
-            while self.begun.elapsed() <= AT_A_TIME && !closed.breached() && loader.releases.make_next(context) {}
+            while self.begun.elapsed() <= AT_A_TIME && !closed.breached() && loader.releases.wait_for(context) {
+                self.shown(EntryPoint::by_symbol(b"cuMemFree_v2"), 0, || loader.releases.make_next(context));
+            }
             self.begun = Instant::now();
             self.load(&items, &closed);
         } else {
@@ -204,10 +206,10 @@ impl<'a> Attempt<'a> {
     }
 
     /// The watchdog sees a driver call of the guard's own that does not return: the program's thread waits in it.
-    fn shown<T>(&self, entry_point: Option<EntryPoint>, call: impl FnOnce() -> T) -> T {
+    fn shown<T>(&self, entry_point: Option<EntryPoint>, function: u32, call: impl FnOnce() -> T) -> T {
         let Some(entry_point) = entry_point else { return call() };
         let (entered, caller, context) = (self.process.now(), self.occasion.caller, self.context.min(0xffff) as u16);
-        let facts = Record { entered, caller, context, ..Record::of(entry_point) };
+        let facts = Record { kind: Kind::Preload, entered, caller, context, function, ..Record::of(entry_point) };
         self.slot.shows(&facts, call)
     }
 
@@ -246,7 +248,9 @@ impl<'a> Attempt<'a> {
             loader.queue().skip(reason, 1);
             loader.done(context, item);
         };
-        let memory = kernels::memory();
+        let is_library = matches!(item, Item::Ahead(image, _) if loader.ahead.is_library(image));
+        let by = EntryPoint::by_symbol(loading(item, is_library));
+        let memory = self.shown(by, 0, kernels::memory);
         if item.is_ahead() && memory.is_some_and(|memory| !leaves_enough_free(&process.settings, memory)) {
             loader.queue().puts_back(Skip::LittleMemoryFree, context, &[item]);
             return loader.full_until.store(process.now() + WHILE_FULL_NANOS, Ordering::Relaxed);
@@ -267,11 +271,17 @@ impl<'a> Attempt<'a> {
                 }
             }
         }
-        let content = match self.content(item) {
+        let begun = process.now();
+        loader.under_way.begins(self.loader.code(item), begun);
+        let content = self.content(item, by);
+        if let Ok(content) = &content {
+            self.load_all(content, closed, &mut bill);
+        }
+        loader.under_way.ends(process.now());
+        let content = match content {
             Ok(content) => content,
             Err(reason) => return leaves_out(reason),
         };
-        self.load_all(&content, closed, &mut bill);
         let [mut spent, late] = bill.now();
         spent.bytes += memory.zip(kernels::memory()).map_or(0, |(before, now)| before.free.saturating_sub(now.free));
         let mut queue = loader.queue();
@@ -298,7 +308,7 @@ impl<'a> Attempt<'a> {
                 continue;
             }
             match self.may_go_on(closed, bill) {
-                Ok(()) if self.shown(by, || kernels::load(self.process, self.context, kind, handle, owner)) => {
+                Ok(()) if self.shown(by, number, || kernels::load(self.process, self.context, kind, handle, owner)) => {
                     bill.kernels += 1;
                     self.done.loaded += 1;
                 }
@@ -317,16 +327,18 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    fn content(&mut self, item: Item) -> Result<Content, Skip> {
+    fn content(&mut self, item: Item, by: Option<EntryPoint>) -> Result<Content, Skip> {
         let there = match item {
             Item::Library(library) | Item::Rest(library) => {
-                return listed(FunctionKind::Kernel, library, kernels::of_library(library));
+                return listed(FunctionKind::Kernel, library, self.shown(by, 0, || kernels::of_library(library)));
             }
-            Item::Module(module) => return listed(FunctionKind::Function, module, kernels::of_module(module)),
+            Item::Module(module) => {
+                return listed(FunctionKind::Function, module, self.shown(by, 0, || kernels::of_module(module)));
+            }
             Item::Kernel(kernel, library) => return listed(FunctionKind::Kernel, library, Some(vec![kernel])),
             Item::Function(function, module) => return listed(FunctionKind::Function, module, Some(vec![function])),
-            Item::Ahead(image, nth) => self.loader.ahead.load(self.context, image, nth)?,
-            Item::AheadLibrary(number) => Some(self.loader.libraries.load(number)?),
+            Item::Ahead(image, nth) => self.shown(by, 0, || self.loader.ahead.load(self.context, image, nth))?,
+            Item::AheadLibrary(number) => Some(self.shown(by, 0, || self.loader.libraries.load(number))?),
         };
         let Some(there) = there else { return Ok(Content::NONE) };
         let (process, context, owner, kind) = (self.process, self.context, there.owner, there.kind);
@@ -346,16 +358,28 @@ impl<'a> Attempt<'a> {
             (Some(functions), _) => functions,
             // A run that hangs in the load of a module has not used it yet: all of it is loaded.
             (None, FunctionKind::Function) if loads_libraries(process.settings.preload) => {
-                kernels::of_module(owner).unwrap_or_default()
+                self.shown(by, 0, || kernels::of_module(owner)).unwrap_or_default()
             }
             (None, FunctionKind::Function) => Vec::new(),
             // Something else of it is wanted, such as a variable.
             (None, FunctionKind::Kernel) => {
-                kernels::bring(process, context, owner);
+                self.shown(by, 0, || kernels::bring(process, context, owner));
                 Vec::new()
             }
         };
         listed(kind, owner, Some(handles))
+    }
+}
+
+/// The driver's function that loads it, or lists what it has to load.
+fn loading(item: Item, is_library: bool) -> &'static [u8] {
+    match item {
+        Item::Ahead(..) if !is_library => b"cuModuleLoadDataEx",
+        Item::Ahead(..) | Item::AheadLibrary(_) => b"cuLibraryLoadData",
+        Item::Library(_) | Item::Rest(_) => b"cuLibraryEnumerateKernels",
+        Item::Module(_) => b"cuModuleGetFunction",
+        Item::Kernel(..) => b"cuKernelGetFunction",
+        Item::Function(..) => b"cuFuncLoad",
     }
 }
 

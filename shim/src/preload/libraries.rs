@@ -161,6 +161,10 @@ impl Libraries {
         }
     }
 
+    pub fn id(&self, number: u32) -> Option<ImageId> {
+        Some(self.wanted.get(number as usize)?.place.image)
+    }
+
     pub fn number_of(&self, place: &Place) -> Option<u32> {
         u32::try_from(self.wanted.iter().position(|wanted| wanted.place == *place)?).ok()
     }

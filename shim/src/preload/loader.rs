@@ -17,6 +17,7 @@ use lazyguard_core::map::HashMap;
 use lazyguard_core::preload::{
     is_blanket, loads_libraries, loads_resolved, pace_reaches, rest_waits, waits_for_first_launch, FirstLaunch, Skip,
 };
+use lazyguard_core::profile::ImageId;
 use lazyguard_core::report::{NudgeAnswer, PreloadSummary};
 use lazyguard_core::settings::Policy;
 use lazyguard_core::sync::lock;
@@ -52,6 +53,32 @@ pub struct Loader {
     pub(super) questions: Questions,
     /// The last load, or 0.
     loaded: AtomicU64,
+    pub under_way: UnderWay,
+}
+
+/// How long a load takes at most that leaves no trace in the profile.
+pub const LONG_NANOS: Nanos = 1_000_000_000;
+
+/// The code of the profile that is being loaded, and since when; and what has taken long. One thread loads at a time.
+#[derive(Default)]
+pub struct UnderWay(Mutex<(Option<(ImageId, Nanos)>, Vec<ImageId>)>);
+
+impl UnderWay {
+    pub(super) fn begins(&self, code: Option<ImageId>, now: Nanos) {
+        lock(&self.0).0 = code.map(|code| (code, now));
+    }
+
+    pub(super) fn ends(&self, now: Nanos) {
+        let (under_way, long) = &mut *lock(&self.0);
+        long.extend(under_way.take().filter(|(_, begun)| now >= begun + LONG_NANOS).map(|(code, _)| code));
+    }
+
+    /// What takes long, or has taken long since the last call.
+    pub fn long(&self, now: Nanos) -> Vec<ImageId> {
+        let (under_way, long) = &mut *lock(&self.0);
+        let still = under_way.filter(|(_, begun)| now >= begun + LONG_NANOS).map(|(code, _)| code);
+        std::mem::take(long).into_iter().chain(still).collect()
+    }
 }
 
 impl Loader {
@@ -68,6 +95,15 @@ impl Loader {
         let mut queue = self.queue();
         change(&mut queue);
         self.pending.store(queue.pending_count(), Ordering::Release);
+    }
+
+    /// The profile's name of what is loaded ahead.
+    pub(super) fn code(&self, item: Item) -> Option<ImageId> {
+        match item {
+            Item::Ahead(image, _) => self.ahead.id(image),
+            Item::AheadLibrary(number) => self.libraries.id(number),
+            _ => None,
+        }
     }
 
     pub fn note(&self, text: String) {

@@ -7,26 +7,31 @@
 //! `lazyguard run` has chosen.
 
 use super::profile_folder::{has_room, images_are_usable, is_own_folder, make, parts_in, read};
+use crate::preload::loader::{UnderWay, LONG_NANOS};
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
-use crate::runtime::{environment, files, memory, standard_error};
-use lazyguard_core::api::counted;
+use crate::runtime::process::Process;
+use crate::runtime::{environment, files, memory, standard_error, thread};
+use lazyguard_core::api::{counted, Class};
 use lazyguard_core::folder::entries_of;
 use lazyguard_core::image::Prints;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
-    ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
+    Fate, ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
     MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::settings::RUN_PROFILE;
+use lazyguard_core::state::PublishedCall;
 use lazyguard_core::sync::lock;
+use lazyguard_core::trace::Kind;
 use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Limits of a part that is read, and of their number. Ten thousand kernels take a megabyte.
 const MOST_PART_BYTES: u64 = 16 << 20;
@@ -69,6 +74,9 @@ struct Noted {
     /// The images that the folder has, or gets. An unreadable or false file is none: the next load replaces it.
     kept: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
+    /// What the program has asked for, and each thread last.
+    asked: HashSet<ImageId>,
+    by_thread: HashMap<u32, ImageId>,
     /// Failed writes, and the last reason.
     failed: u64,
     why: Option<String>,
@@ -110,14 +118,15 @@ impl Notes {
     pub fn ahead(&self) -> Vec<ahead::Image> {
         let mut bytes = 0;
         let mut found = Vec::new();
-        for id in self.known.newest_first().into_iter().filter(|_| self.keeps_images) {
+        let is_wanted = |id: &ImageId| self.keeps_images && !self.known.is_to_be_avoided(id);
+        for id in self.known.newest_first().into_iter().filter(is_wanted) {
             let Some(image) = self.known.images.get(&id) else { continue };
             bytes += id.bytes;
             if bytes > MOST_AHEAD_BYTES {
                 break;
             }
             match read(&self.image(id), MOST_IMAGE_BYTES) {
-                Ok(content) if ImageId::of(&content) == id => found.extend(images_of(image, &content)),
+                Ok(content) if ImageId::of(&content) == id => found.extend(images_of(id, image, &content)),
                 Ok(_) => self.is_damaged(id, "not the image of that name"),
                 // Too large, or pruned.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -133,7 +142,8 @@ impl Notes {
     }
 
     pub fn libraries_ahead(&self) -> Vec<libraries::Wanted> {
-        let mut all: Vec<_> = self.known.libraries.iter().collect();
+        let is_wanted = |(place, _): &(&Place, _)| !self.known.is_to_be_avoided(&place.image);
+        let mut all: Vec<_> = self.known.libraries.iter().filter(is_wanted).collect();
         order::sort_by_key(&mut all, |(_, library)| std::cmp::Reverse(library.day));
         let mut bytes = 0;
         let has_room = |(place, _): &(&Place, _)| {
@@ -159,6 +169,7 @@ impl Notes {
         *time = (*time + 1).min(MOST_AHEAD);
         let time = *time;
         noted.is_new |= noted.own.loaded(id, options.clone(), time, self.day);
+        noted.asks(id);
         let has_room = noted.unsaved.iter().map(|(id, _)| id.bytes).sum::<u64>() + id.bytes <= MOST_UNSAVED_BYTES;
         if self.keeps_images && has_room && !noted.kept.contains(&id) {
             if let Some(copy) = memory::copy_of(content, 0) {
@@ -199,6 +210,7 @@ impl Notes {
     /// Returns the number of the fat binary's place.
     pub fn loads_library(&self, place: Place) -> u32 {
         let mut noted = lock(&self.noted);
+        noted.asks(place.image);
         let number = noted.places.iter().position(|known| *known == place).unwrap_or_else(|| {
             noted.places.push(place);
             noted.places.len() - 1
@@ -220,6 +232,60 @@ impl Notes {
         let mut noted = lock(&self.noted);
         noted.owners.remove(&owner);
         noted.sampled.remove(&owner);
+    }
+
+    /// Notes the loads that do not end, or go ahead for long of a program that has not asked; and that what the program has loaded since ends. Work in flight
+    /// explains a load of the program's: that code is loaded ahead.
+    pub fn look(&self, process: &Process, ahead: &UnderWay) {
+        let now = process.now();
+        let long = match process.settings.hang_after_nanos {
+            0 => LONG_NANOS,
+            threshold => threshold.min(LONG_NANOS),
+        };
+        let loads = |call: &PublishedCall| {
+            let class = call.record.entry_point.class();
+            call.record.kind != Kind::Preload && matches!(class, Class::ModuleLoad | Class::LibraryLoad)
+        };
+        let calls = process.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(loads);
+        // Asked before the lock on the notes, which the program's threads take.
+        let calls: Vec<_> = calls
+            .map(|call| {
+                let context = u32::from(call.record.context);
+                let is_long = now >= call.record.entered + long;
+                (call.thread, is_long && process.tracker.in_flight(context).is_empty())
+            })
+            .collect();
+        let mut noted = lock(&self.noted);
+        let under_way = |(thread, stands): (u32, bool)| Some((*noted.by_thread.get(&thread)?, stands));
+        let under_way: HashMap<_, _> = calls.into_iter().filter_map(under_way).collect();
+        let mut bad: HashSet<_> = under_way.iter().filter(|(_, stands)| **stands).map(|(id, _)| *id).collect();
+        bad.extend(ahead.long(now).into_iter().filter(|id| !noted.asked.contains(id)));
+        let is_bad = |id: &ImageId| match noted.own.fates.get(id) {
+            Some(fate) => !fate.is_good,
+            None => self.known.is_to_be_avoided(id),
+        };
+        let good = noted.asked.iter().filter(|id| !under_way.contains_key(id) && !bad.contains(id) && is_bad(id));
+        let good: Vec<_> = good.copied().collect();
+        bad.retain(|id| !is_bad(id));
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        for (ids, is_good) in [(good, true), (bad.into_iter().collect(), false)] {
+            for id in ids {
+                noted.is_new |= noted.own.fares(id, Fate { at, is_good });
+            }
+        }
+    }
+
+    /// The code that is not loaded ahead, in words.
+    pub fn avoids(&self) -> Option<String> {
+        let known = self.known.images.keys().chain(self.known.libraries.keys().map(|place| &place.image));
+        let count = known.filter(|id| self.known.is_to_be_avoided(id)).count() as u64;
+        let line = || {
+            format!(
+                "{} not loaded ahead: in an earlier run that did not end, or was not asked for",
+                counted(count, "module or library")
+            )
+        };
+        (count > 0).then(line)
     }
 
     pub fn write_news(&self) {
@@ -294,6 +360,11 @@ impl Notes {
 }
 
 impl Noted {
+    fn asks(&mut self, id: ImageId) {
+        self.asked.insert(id);
+        self.by_thread.insert(thread::own_number(), id);
+    }
+
     fn is_used(&mut self, library: u64, kernel: Option<&str>, day: u32) {
         let number = match self.owners.get(&library) {
             Some(Origin::Place(number)) => *number,
@@ -345,13 +416,13 @@ fn names(kernels: &BTreeSet<String>) -> Vec<CString> {
 
 /// One for each way of loading. To load a library holds nothing up, and an unused one may be unloaded under a kernel, which waits for a library in the
 /// context: a library is loaded ahead of its use alone.
-fn images_of(image: &Uses, content: &[u8]) -> Vec<ahead::Image> {
+fn images_of(id: ImageId, image: &Uses, content: &[u8]) -> Vec<ahead::Image> {
     let (kernels, prints) = (names(&image.kernels), Prints::of(content));
     let of_load = |(options, most): (&LoadOptions, &u32)| {
         let mut terminated = memory::copy_of(content, 1)?;
         terminated.push(0);
         let (most, options, kernels) = ((*most).min(MOST_AHEAD), options.clone(), kernels.clone());
-        Some(ahead::Image { terminated: terminated.into(), options, most, kernels, prints })
+        Some(ahead::Image { id, terminated: terminated.into(), options, most, kernels, prints })
     };
     let is_used = |(options, _): &(&LoadOptions, _)| !options.is_library() || !kernels.is_empty();
     image.loads.iter().filter(is_used).filter_map(of_load).collect()

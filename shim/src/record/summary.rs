@@ -66,6 +66,7 @@ impl Guard {
         let mut summary = self.loader.summary(self.settings.preload);
         summary.notes.extend(self.log.complaint());
         summary.notes.extend(self.profile.as_ref().and_then(Notes::complaint));
+        summary.notes.extend(self.profile.as_ref().and_then(Notes::avoids));
         let loads_ahead = matches!(self.settings.preload, Policy::Auto | Policy::Resolve);
         summary.notes.extend(self.profile.as_ref().filter(|_| loads_ahead).and_then(Notes::lacked));
         summary

@@ -5,7 +5,6 @@
 
 use super::guard::Guard;
 use super::marker::Raised;
-use super::profile::Notes;
 use crate::lookup::slots;
 use crate::runtime::own_thread::Alone;
 use crate::runtime::process::retired;
@@ -76,7 +75,10 @@ pub fn run(
             _ = leave();
         }
         guard.hazards.write_news(guard, folder);
-        guard.profile.iter().for_each(Notes::write_news);
+        if let Some(profile) = &guard.profile {
+            profile.look(guard, &guard.loader.under_way);
+            profile.write_news();
+        }
         guard.log.follow(guard, folder);
         if threads.as_ref().is_some_and(Alone::is_so) {
             alone();

@@ -197,6 +197,61 @@ fn of_a_module_that_no_run_has_come_to_use_all_kernels_are_loaded_ahead_unless_t
     }
 }
 
+/// Loads a module if it is asked to, with these calls of the driver that never return, or take long.
+fn if_asked<'w>(work: &'w Work, is_asked: bool, fault: (&str, &str)) -> Run<'w> {
+    let run = profiled(work, hostile_program("loads_if_asked"), &work.path().join("profile")).hang_after("400ms");
+    run.args(is_asked.then_some("asked")).set(fault.0, fault.1)
+}
+
+/// Without work in flight, its load ahead would hang as well, in a run that may not need it.
+#[test]
+fn code_whose_load_did_not_end_is_loaded_ahead_again_once_a_load_of_it_has_ended() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (by_program, by_guard) =
+        (("LGSIM_NEVER_RETURN", "cuModuleLoadData"), ("LGSIM_NEVER_RETURN", "cuModuleLoadDataEx"));
+    let mut hangs = if_asked(&work, true, by_program).start();
+    hangs.until_a_hang_is_reported();
+    drop(hangs);
+    let next = if_asked(&work, false, by_guard).finish();
+    assert_eq!((next.code, ahead(&next)), (Some(0), (0, 0)), "{next}");
+    let report = next.out().report("text");
+    assert!(report.contains("1 module or library not loaded ahead"), "{report}");
+    let show = || lazyguard(&work, &["profile", "show", &work.path().join("profile").to_string_lossy()]).stdout;
+    assert!(show().contains(": not loaded ahead: its newest load did not end"), "{}", show());
+    for (is_asked, counts) in [(true, (0, 0)), (true, (1, 1)), (false, (1, 0))] {
+        let next = if_asked(&work, is_asked, ("LGSIM_DELAY", "cuInit=1")).finish();
+        assert_eq!((next.code, ahead(&next)), (Some(0), counts), "{next}");
+    }
+    assert!(!show().contains("not loaded ahead"), "{}", show());
+}
+
+#[test]
+fn a_load_ahead_that_does_not_end_is_a_hang_of_the_guard_s_own_and_not_made_again() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let fault = ("LGSIM_NEVER_RETURN", "cuModuleLoadDataEx");
+    let first = if_asked(&work, true, ("LGSIM_DELAY", "cuInit=1")).finish();
+    assert_eq!(first.code, Some(0), "{first}");
+    let mut hangs = if_asked(&work, false, fault).start();
+    hangs.until_a_hang_is_reported();
+    let own = "it is the guard's own load of code that an earlier run has loaded; LAZYGUARD_PROFILE=off avoids it";
+    assert!(hangs.stderr().contains(own), "{}", hangs.stderr());
+    let asked = lazyguard(&work, &["report", &hangs.out().to_string_lossy(), "--cold-start"]).stdout;
+    assert!(asked.contains("cuModuleLoadDataEx: the guard preloaded, in progress"), "{asked}");
+    drop(hangs);
+    let next = if_asked(&work, false, fault).finish();
+    assert_eq!((next.code, ahead(&next)), (Some(0), (0, 0)), "{next}");
+}
+
+#[test]
+fn a_load_ahead_that_takes_long_is_made_again_for_a_program_that_has_asked_for_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let slow = ("LGSIM_DELAY", "cuModuleLoadDataEx=1500");
+    for (is_asked, counts) in [(true, (0, 0)), (true, (1, 1)), (false, (1, 0)), (false, (0, 0))] {
+        let next = if_asked(&work, is_asked, slow).finish();
+        assert_eq!((next.code, ahead(&next)), (Some(0), counts), "{next}");
+    }
+}
+
 /// Eight modules and eight libraries that the run after the first does not ask for.
 #[test]
 fn nothing_is_loaded_ahead_while_less_than_a_tenth_of_the_device_is_free() {
