@@ -243,6 +243,14 @@ def graph_part(entry, first):
             "count": high(entry[first]), "what": entry[first + 1], "value": entry[first + 2]}
 
 
+def followed_by(known, one):
+    """What is shared, after one more text about it."""
+    end = {id(other): other["address"] + max(other["bytes"], 1) for other in [*known, one]}
+    kept = [other for other in known if (other["bytes"] == 0) != (one["bytes"] == 0)
+            or other["address"] >= end[id(one)] or one["address"] >= end[id(other)]]
+    return [*kept, one] if one["identity"] else kept
+
+
 def texts(data, header):
     names, found = {}, {"functions": [], "stream_texts": [], "graphs": [], "files": [], "settings": [], "notes": [],
                         "communicator_names": []}
@@ -273,6 +281,8 @@ def texts(data, header):
             found["communicator_names"].append({"number": low(entry[2]), "at": at, "name": entry.counted_text(3)})
         elif kind == 9:
             found.setdefault("paths", []).append({"number": entry[2] & 0xFFFF, "frames": [entry[word] for word in range(3, len(entry.words))]})
+        elif kind == 10:
+            found["shared"] = followed_by(found.get("shared", []), entry.named(address=2, bytes=3, identity=4, offset=5))
         place += size // 8
     for function in found["functions"]:
         function["name"] = names.get(function["name"])

@@ -25,7 +25,8 @@ impl Pseudonyms {
         Self { keep_kernel_names, ..Self::default() }
     }
 
-    fn number(&mut self, what: &'static str, name: &str) -> usize {
+    /// From 1.
+    pub(super) fn number(&mut self, what: &'static str, name: &str) -> usize {
         let known = self.numbers.entry(what).or_default();
         let next = known.len() + 1;
         *known.entry(name.to_owned()).or_insert(next)

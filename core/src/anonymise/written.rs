@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use super::pseudonyms::{rank, setting, version, Pseudonyms};
-use crate::api::{Operation, StreamWork, Submissions};
+use crate::api::{Operation, SharedMemory, StreamWork, Submissions};
 use crate::map::HashMap;
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::{communicator, context, header, lane, stream, thread, Shape, LANES, WORD};
@@ -121,6 +121,7 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
         communicators: _,
         graphs: _,
         paths,
+        shared,
         files,
         settings,
         notes: _,
@@ -147,6 +148,10 @@ fn texts<S: Source>(recording: &Recording<S>, kept: &Kept, pseudonyms: &mut Pseu
     }
     strings.graphs.all().for_each(|(handle, at, contents)| recorder.add_graph(at, handle, contents));
     paths.iter().for_each(|(number, frames)| recorder.add_path(0, *number, frames));
+    for seen in shared {
+        let identity = pseudonyms.number("memory", &seen.identity.to_string()) as u64;
+        recorder.add_shared(0, &SharedMemory { identity, ..*seen });
+    }
     for seen in files.iter().filter(|seen| kept.callers.range(seen.begin..seen.end.max(seen.begin)).next().is_some()) {
         // No path at which a reader could take another file for this one.
         recorder.add_file(seen.at, seen.begin, seen.end, seen.bias, &pseudonyms.of("file", &seen.path));

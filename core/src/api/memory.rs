@@ -96,9 +96,66 @@ impl ValueWrite {
     }
 }
 
+/// A number of what is the same in several processes: the same for the same bytes in every process, and with every build of this library
+/// (FNV-1a). Never 0.
+pub fn identity_of(bytes: impl IntoIterator<Item = u8>) -> u64 {
+    let of_byte = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, of_byte).max(1)
+}
+
+/// Memory, or an event, that other processes have too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedMemory {
+    /// In this process; of an event its handle, and then it has no bytes.
+    pub address: u64,
+    pub bytes: u64,
+    /// The same number in all processes of the machine that have it; 0: this process has it no more.
+    pub identity: u64,
+    /// How far behind the beginning of what has that identity it begins.
+    pub offset: u64,
+}
+
+impl SharedMemory {
+    /// Where in what has the identity an address of this process lies.
+    pub fn place_of(&self, address: u64) -> Option<(u64, u64)> {
+        let within = address.checked_sub(self.address).filter(|within| *within < self.bytes.max(1))?;
+        Some((self.identity, self.offset.checked_add(within)?))
+    }
+
+    pub fn has(&self, (identity, offset): (u64, u64)) -> bool {
+        identity == self.identity && offset.checked_sub(self.offset).is_some_and(|within| within < self.bytes.max(1))
+    }
+
+    fn overlaps(&self, other: &Self) -> bool {
+        let end = |one: &Self| one.address.saturating_add(one.bytes.max(1));
+        self.address < end(other) && other.address < end(self)
+    }
+
+    /// Brings a newer fact into those that hold: memory ends what was at its addresses before.
+    pub fn follows(self, known: &mut Vec<Self>) {
+        known.retain(|one| (one.bytes == 0) != (self.bytes == 0) || !one.overlaps(&self));
+        if self.identity != 0 {
+            known.push(self);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_newest_fact_about_an_address_holds() {
+        let mut known = Vec::new();
+        let memory = |address, bytes, identity| SharedMemory { address, bytes, identity, offset: 0x1000 };
+        let event = memory(0x2010, 0, 9);
+        [memory(0x1000, 0x1000, 7), memory(0x2000, 0x1000, 8), event].map(|one| one.follows(&mut known));
+        assert_eq!(known[1].place_of(0x2010), Some((8, 0x1010)));
+        assert!(known[1].has((8, 0x1010)) && !known[1].has((8, 0x2000)) && !known[1].has((7, 0x1010)));
+        assert_eq!((known[1].place_of(0x1fff), known[1].place_of(0x3000)), (None, None));
+        memory(0x1800, 0x1000, 0).follows(&mut known);
+        assert_eq!(known, [event], "and an event has no address");
+    }
 
     #[test]
     fn wait_conditions_follow_the_driver() {

@@ -18,7 +18,7 @@ pub use call::Call;
 pub use class::{Class, ColdKind, Keep, Lane, Work, SLOW_NANOS};
 pub use code::Code;
 pub use graph::{GraphContents, GraphPart, NodeKind};
-pub use memory::{Condition, Stores, ValueWait, ValueWrite};
+pub use memory::{identity_of, Condition, SharedMemory, Stores, ValueWait, ValueWrite};
 pub use nccl::{data_type_name, operator_name};
 pub use quantity::{counted, lasted, ordinal, time_of_day, Quantity};
 pub use stream::{oldest_outstanding, Operation, StreamKind, StreamWork, Submissions};

@@ -3,6 +3,7 @@
 //!
 //! Must not: fail.
 
+use crate::api::{identity_of, SharedMemory};
 use std::borrow::Cow;
 use std::io::Read as _;
 
@@ -14,6 +15,8 @@ pub struct Mapping<'a> {
     pub executable: bool,
     pub shared: bool,
     pub offset: u64,
+    /// The device and the number of its file there, as the kernel writes them.
+    pub file_number: (&'a str, &'a str),
     /// As the kernel names it, also with ` (deleted)`; or a name in brackets, or nothing.
     pub path: Cow<'a, str>,
 }
@@ -23,6 +26,16 @@ impl Mapping<'_> {
     pub fn is_own(&self, forked: bool) -> bool {
         let is_unnamed = self.path == "/dev/zero (deleted)" || self.path.starts_with("/dev/nvidia");
         !self.shared || is_unnamed && !forked
+    }
+
+    /// As other processes of the machine can map it too: by its file's device and number, which shared memory without a name also has. A driver's
+    /// device is one file for all that it maps.
+    pub fn shared(&self) -> Option<SharedMemory> {
+        let (device, inode) = self.file_number;
+        let is_shared = self.shared && !matches!(inode, "" | "0") && !self.path.starts_with("/dev/nvidia");
+        let identity = || identity_of(device.bytes().chain([b' ']).chain(inode.bytes()));
+        let (address, offset) = (self.begin, self.offset);
+        is_shared.then(|| SharedMemory { address, bytes: self.end - address, identity: identity(), offset })
     }
 
     pub fn file(&self) -> Option<&str> {
@@ -58,6 +71,7 @@ pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
         let mut fields = line.splitn(6, ' ');
         let (begin, end) = fields.next()?.split_once('-')?;
         let (permissions, offset) = (fields.next()?.as_bytes(), fields.next()?);
+        let file_number = (fields.next().unwrap_or_default(), fields.next().unwrap_or_default());
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let mapping = Mapping {
             begin: number(begin)?,
@@ -66,7 +80,8 @@ pub fn mappings(text: &str) -> impl Iterator<Item = Mapping<'_>> {
             executable: permissions.get(2) == Some(&b'x'),
             shared: permissions.get(3) == Some(&b's'),
             offset: number(offset)?,
-            path: unescaped(fields.nth(2).unwrap_or_default().trim_start_matches(' ')),
+            file_number,
+            path: unescaped(fields.next().unwrap_or_default().trim_start_matches(' ')),
         };
         (mapping.begin < mapping.end).then_some(mapping)
     })
@@ -155,6 +170,22 @@ nonsense
             for unnamed in ["/dev/zero (deleted)", "/dev/nvidiactl"] {
                 assert_eq!(own(&format!("rw-s 00000000 00:05 7 {unnamed}"), forked), !forked, "{unnamed}");
             }
+        }
+    }
+
+    #[test]
+    fn shared_memory_is_the_same_by_its_files_device_and_number() {
+        let shared = |line: &str| mappings(line).next().unwrap().shared();
+        let ring = shared("1000-3000 rw-s 00002000 00:1a 7 /dev/shm/ring").unwrap();
+        assert_eq!((ring.address, ring.bytes, ring.offset), (0x1000, 0x2000, 0x2000));
+        let moved = shared("8000-9000 rw-s 00003000 00:1a 7 /dev/shm/renamed (deleted)").unwrap();
+        assert_eq!(ring.place_of(0x2008), moved.place_of(0x8008));
+        let others = ["00:1b 7 /dev/shm/ring", "00:1a 8 /dev/shm/ring", "00:1 a7 /dev/shm/ring"];
+        assert!(others
+            .iter()
+            .all(|other| shared(&format!("1000-2000 rw-s 00000000 {other}")).unwrap().identity != ring.identity));
+        for own in ["rw-p 0 00:1a 7 /dev/shm/ring", "rw-s 0 00:06 900 /dev/nvidia0", "rw-s 0 00:00 0", "rw-s 0"] {
+            assert_eq!(shared(&format!("1000-2000 {own}")), None, "{own}");
         }
     }
 

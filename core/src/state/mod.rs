@@ -24,6 +24,7 @@ mod launchers;
 mod load;
 mod names;
 mod published;
+mod shared;
 mod slab;
 mod stream;
 mod streams;

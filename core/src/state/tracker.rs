@@ -8,6 +8,7 @@ use super::hash::ByHandle;
 use super::launchers::{Launchers, Of, SLOTS};
 use super::load::InFlight;
 use super::names::Names;
+use super::shared::Shared;
 use super::slab::Slab;
 use super::stream::{Stream, StreamKey};
 use super::thread::ThreadSlot;
@@ -48,6 +49,7 @@ pub struct Tracker {
     // The contents of executable graphs, by handle, as recorded last.
     pub(super) graphs: Mutex<HashMap<u64, GraphContents>>,
     pub graph_launches: GraphLaunches,
+    pub(super) shared: Shared,
     /// Launches are looked at one by one.
     pub(super) slow_path: AtomicBool,
     epoch: &'static AtomicU32,
@@ -87,6 +89,7 @@ impl Tracker {
             present: DashMap::default(),
             graphs: Mutex::default(),
             graph_launches: GraphLaunches::default(),
+            shared: Shared::default(),
             slow_path: AtomicBool::new(false),
             epoch,
             last_thread: AtomicU32::new(0),

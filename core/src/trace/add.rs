@@ -2,7 +2,7 @@
 
 use super::layout::{self, header, text};
 use super::recorder::{put_text, Recorder};
-use crate::api::GraphContents;
+use crate::api::{GraphContents, SharedMemory};
 use crate::sync::{lock, Ordering};
 use crate::Nanos;
 
@@ -13,7 +13,7 @@ impl Recorder<'_> {
         let _one_at_a_time = lock(&self.texts);
         let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed) as usize;
         if used + size > self.shape.text_bytes || u32::try_from(size).is_err() {
-            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+            self.count_lost_text();
             return;
         }
         let at = self.shape.texts_at() + used / layout::WORD;
@@ -51,10 +51,21 @@ impl Recorder<'_> {
         self.add_text(text::NOTE, now, &[], Some(note));
     }
 
+    pub fn count_lost_text(&self) {
+        self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Programs that make streams, or share memory, without end are not to take the room of the names.
+    fn is_half_full(&self) -> bool {
+        let is_it = self.words[header::TEXTS_USED].load(Ordering::Relaxed) > self.shape.text_bytes as u64 / 2;
+        if is_it {
+            self.count_lost_text();
+        }
+        is_it
+    }
+
     pub fn add_stream(&self, now: Nanos, number: u32, context: u32, handle: u64, kind: u64) {
-        // Programs that make streams without end are not to take the room of the names.
-        if self.words[header::TEXTS_USED].load(Ordering::Relaxed) > self.shape.text_bytes as u64 / 2 {
-            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+        if self.is_half_full() {
             return;
         }
         self.add_text(text::STREAM, now, &[u64::from(number) | u64::from(context) << 32, handle, kind], None);
@@ -69,7 +80,7 @@ impl Recorder<'_> {
         let used = self.words[header::TEXTS_USED].load(Ordering::Relaxed);
         let room = self.shape.text_bytes as u64;
         if used > room / 4 * 3 {
-            self.words[header::TEXTS_LOST].fetch_add(1, Ordering::Relaxed);
+            self.count_lost_text();
             return;
         }
         // Above half, the parts leave their room to names. The entry stays: without it an earlier graph with the handle would be taken for this one.
@@ -81,6 +92,14 @@ impl Recorder<'_> {
             words.extend([kind | u64::from(part.count) << 32, part.what, part.value]);
         }
         self.add_text(text::GRAPH, now, &words, None);
+    }
+
+    pub fn add_shared(&self, now: Nanos, memory: &SharedMemory) {
+        let SharedMemory { address, bytes, identity, offset } = *memory;
+        if self.is_half_full() {
+            return;
+        }
+        self.add_text(text::SHARED, now, &[address, bytes, identity, offset], None);
     }
 
     /// Return addresses, the innermost first.

@@ -143,6 +143,7 @@ pub mod text {
     pub const COMMUNICATOR: u16 = 8;
     pub const GRAPH: u16 = 7;
     pub const PATH: u16 = 9;
+    pub const SHARED: u16 = 10;
     /// Words of a graph's entry before its parts, and words of a part.
     pub const GRAPH_HEAD: usize = 3;
     pub const GRAPH_PART: usize = 3;

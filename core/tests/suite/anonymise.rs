@@ -3,6 +3,7 @@
 use crate::support::build::{call, pair, Builder};
 use crate::support::cases::{self, entry_point};
 use lazyguard_core::anonymise::{anonymise, Anonymised, Pseudonyms};
+use lazyguard_core::api::SharedMemory;
 use lazyguard_core::trace::layout::{communicator, header, record, segment, stream, text, thread, Shape};
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::{Kind, Record, WORDS};
@@ -59,6 +60,7 @@ fn marked() -> Vec<u8> {
     file.text(text::COMMUNICATOR, 46, &[1], Some(secret));
     // Text behind what a kind is made of.
     file.text(text::GRAPH, 47, &[0xe1, pair(1_u32, 0_u32), 0, pair(0_u32, 1_u32), 2, 0, WORD], None);
+    file.text(text::SHARED, 47, &[0x9000, 0x1000, WORD, 0x40], None);
     file.text(99, 48, &[WORD], Some(secret));
     let used = file.shape.texts_at() + file.get(header::TEXTS_USED) as usize / 8;
     for word in used..file.shape.texts_at() + shape.text_bytes / 8 {
@@ -111,6 +113,8 @@ fn no_text_of_the_program_is_in_the_copy() {
     assert_eq!((copy.facts().rank.as_str(), copy.facts().lazyguard.as_str()), ("", ""));
     assert!(copy.strings().settings.is_empty() && copy.strings().notes.is_empty());
     assert_eq!(copy.strings().graphs.all().count(), 1);
+    let shared = SharedMemory { address: 0x9000, bytes: 0x1000, identity: 1, offset: 0x40 };
+    assert_eq!(copy.strings().shared, [shared]);
 }
 
 /// What a reader finds in both, but for names and the numbers of streams.

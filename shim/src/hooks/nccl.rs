@@ -14,7 +14,7 @@ use crate::record::guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{door, thread};
 use crate::watch::{revoke, revoked};
-use lazyguard_core::api::Class;
+use lazyguard_core::api::{identity_of, Class};
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::flag;
 use lazyguard_core::trace::{Communication, Kind, Lane, RawPayload, Record};
@@ -38,11 +38,6 @@ pub struct Arguments {
     pub operator: i32,
     /// The root, or the peer.
     pub root: i32,
-}
-
-/// An id that ranks can be compared by: the same for the same bytes in every process, and with every build of this library (FNV-1a).
-fn hash(bytes: impl IntoIterator<Item = u8>) -> u64 {
-    bytes.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl Call {
@@ -256,7 +251,7 @@ pub(super) fn create(
 ) -> i32 {
     let begin = |call: &Call| {
         // SAFETY: the program's id, which NCCL reads as well; of several the first.
-        let id = unsafe { id.as_ref() }.map_or(0, |id| hash(id.0));
+        let id = unsafe { id.as_ref() }.map_or(0, |id| identity_of(id.0));
         call.begin(id, u32::try_from(rank).ok().zip(u32::try_from(ranks).ok()))
     };
     makes(entry, new, config, begin, real)
@@ -264,7 +259,7 @@ pub(super) fn create(
 
 pub(super) fn create_all(entry: Entry, new: *mut c_void, devices: i32, real: impl Real) -> i32 {
     around(entry, (NOT_AT_HAND, |call: &mut Call| call.enters(None)), real, always, |call, result| {
-        let id = hash(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
+        let id = identity_of(u64::from(std::process::id()).to_le_bytes().into_iter().chain(call.entered.to_le_bytes()));
         let devices = u32::try_from(devices).unwrap_or(0);
         for device in (0..devices).filter(|_| begun(result)) {
             let Some(one) = call.begin(id, Some((device, devices))) else { break };
@@ -287,7 +282,7 @@ pub(super) fn split(
     let begin = |call: &Call| {
         let parent = call.communicator(parent)?;
         let (split, color) = (parent.count_split().to_le_bytes(), color.to_le_bytes());
-        call.begin(hash(parent.id().to_le_bytes().into_iter().chain(split).chain(color)), None)
+        call.begin(identity_of(parent.id().to_le_bytes().into_iter().chain(split).chain(color)), None)
     };
     makes(entry, new, config, begin, real)
 }

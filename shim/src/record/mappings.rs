@@ -8,7 +8,7 @@
 
 use crate::runtime::process::Process;
 use crate::runtime::{door, files, thread};
-use lazyguard_core::stack::{first_of_own_maps, has_fixed_addresses, modules, own_maps, Module, HEAD_BYTES};
+use lazyguard_core::stack::{first_of_own_maps, has_fixed_addresses, mappings, modules, own_maps, Module, HEAD_BYTES};
 use lazyguard_core::sync::lock;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,6 +47,12 @@ impl Mappings {
             }
         }
         self.note(process);
+        self.shared(process);
+    }
+
+    /// What of the process's memory others have mapped too.
+    pub fn shared(&self, process: &Process) {
+        process.tracker.has_mapped(mappings(&own_maps()).filter_map(|mapping| mapping.shared()), process.now());
     }
 
     /// In a short process, the log's thread may not have read them yet.

@@ -54,6 +54,7 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
 /// A report on request: every call in progress counts as past the threshold.
 pub fn on_request(guard: &'static Guard) -> Option<HangReport> {
     const AT_ONCE: Nanos = 1;
+    guard.mappings.shared(guard);
     let mut report = what_is_known(guard, AT_ONCE, 0)?;
     let (calls, running) = threads_of(guard, &report);
     report.stacks = stacks::read(guard, &calls, &running, false);

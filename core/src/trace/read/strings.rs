@@ -4,7 +4,7 @@
 
 use super::defects::Defects;
 use super::source::{append, high, low, word, Source};
-use crate::api::{GraphContents, GraphPart, NodeKind, StreamKind};
+use crate::api::{GraphContents, GraphPart, NodeKind, SharedMemory, StreamKind};
 use crate::map::HashMap;
 use crate::trace::layout::{text, WORD};
 use crate::{order, Nanos};
@@ -54,6 +54,8 @@ pub struct StringTable {
     pub graphs: Timed<GraphContents, u64>,
     /// Frames by number; a thousand paths at most.
     pub(crate) paths: Vec<(u16, Box<[u64]>)>,
+    /// As it holds at the end: see [`SharedMemory::follows`].
+    pub shared: Vec<SharedMemory>,
     pub files: Vec<FileSeen>,
     pub settings: Vec<TextSeen>,
     pub notes: Vec<TextSeen>,
@@ -178,6 +180,10 @@ impl StringTable {
             text::PATH => {
                 let number = part(0)? as u16;
                 self.paths.push((number, content[WORD..].chunks_exact(WORD).map(|frame| word(frame, 0)).collect()));
+            }
+            text::SHARED => {
+                let [address, bytes, identity, offset] = [part(0)?, part(1)?, part(2)?, part(3)?];
+                SharedMemory { address, bytes, identity, offset }.follows(&mut self.shared);
             }
             _ => self.unknown += 1,
         }

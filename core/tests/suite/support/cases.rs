@@ -130,6 +130,10 @@ fn everything() -> Vec<u8> {
     file.function(2000, 1, 2, 0xf009, 0xb002, true);
     file.text(text::STREAM, 2100, &[pair(2_u32, 3_u32), 0x6000_0999, 2], None);
     file.text(text::PATH, 2150, &[3, 0x7f00_0000_1111, 0x40_2222], None);
+    file.text(text::SHARED, 2160, &[0x7f00_0000_2000, 4096, u64::MAX, 8192], None);
+    file.text(text::SHARED, 2170, &[0x6b00_0000_0040, 0, 77, 0], None);
+    file.text(text::SHARED, 2180, &[0x7f00_0000_2000, 64, 0, 0], None);
+    file.text(text::SHARED, 2190, &[0x7f00_0000_3000, 64, 78, 4096], None);
     file.text(text::NOTE, 2200, &[], Some(b"not \xff text"));
 
     let place = |context: u64, block: [u64; 3]| context | block[0] << 16 | block[1] << 32 | block[2] << 48;

@@ -1,6 +1,6 @@
 //! All that is read from a recording, as JSON. `scripts/read_trace.py` prints the same.
 
-use lazyguard_core::api::Operation;
+use lazyguard_core::api::{Operation, SharedMemory};
 use lazyguard_core::trace::layout;
 use lazyguard_core::trace::read::{Recording, Source, StreamSeen, TextSeen};
 use lazyguard_core::trace::{ProcessState, Record};
@@ -164,6 +164,13 @@ pub fn dump<S: Source>(recording: &Recording<S>) -> Value {
         "records": records,
         "unknown_records": recording.unknown_records(),
     });
+    let shared = texts_read.shared.iter().map(|shared| {
+        let SharedMemory { address, bytes, identity, offset } = *shared;
+        json!({ "address": address, "bytes": bytes, "identity": identity, "offset": offset })
+    });
+    if !texts_read.shared.is_empty() {
+        all["shared"] = json!(shared.collect::<Vec<_>>());
+    }
     if !paths.is_empty() {
         all["paths"] = json!(paths);
     }
