@@ -14,6 +14,7 @@
 use super::collectives::{self, Collectives};
 use super::communications::{self, Communications};
 use super::process::{HazardSeen, Process};
+use super::shared::{self, Shared};
 use super::stood::{is_by_the_guard, Course, Stood};
 use crate::folder::{
     ends, hang_in, is_nested_in, is_run, process_folders, read, Opened, ProcessEnd, Recorded, Run, HAZARDS,
@@ -29,15 +30,21 @@ use std::path::Path;
 
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
-fn communication_of(opened: &Opened) -> Result<(Option<Collectives>, Option<Communications>), Failure> {
+/// What can be compared with other processes.
+type Comparable = (Option<Collectives>, Option<Communications>, Option<Shared>);
+
+fn communication_of(opened: &Opened) -> Result<Comparable, Failure> {
     let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
-    if kernels.is_some() || calls.is_some() {
+    let mut shared = shared::Reader::new(opened);
+    if kernels.is_some() || calls.is_some() || shared.is_some() {
         opened.visit(|entry| {
             kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
             calls.iter_mut().for_each(|calls| calls.take_in(&entry.record));
+            shared.iter_mut().for_each(|shared| shared.take_in(&entry.record));
         })?;
     }
-    Ok((kernels.map(collectives::Reader::finish), calls.map(communications::Reader::finish)))
+    let (kernels, calls) = (kernels.map(collectives::Reader::finish), calls.map(communications::Reader::finish));
+    Ok((kernels, calls, shared.map(shared::Reader::finish)))
 }
 
 /// The processes under a root, the worst first, and what could not be read of the root itself.
@@ -156,7 +163,7 @@ impl Process {
         self.has_ended = opened.live_process().is_none() && (opened.is_of_this_machine() || opened.state() == "ended");
         let communication = communication_of(opened);
         self.is_read = communication.is_ok();
-        (self.collectives, self.communications) = self.keep(communication.map(Some)).unwrap_or_default();
+        (self.collectives, self.communications, self.shared) = self.keep(communication.map(Some)).unwrap_or_default();
     }
 
     fn take_forms(&mut self, hang: Option<&HangReport>, hazards: Option<&HazardFile>) {

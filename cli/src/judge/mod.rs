@@ -13,6 +13,7 @@ pub(crate) mod judged;
 pub(crate) mod process;
 pub(crate) mod ranks;
 pub(crate) mod seen;
+mod shared;
 pub(crate) mod stood;
 pub(crate) mod suppress;
 #[cfg(test)]

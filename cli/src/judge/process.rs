@@ -2,6 +2,7 @@
 
 use super::collectives::Collectives;
 use super::communications::Communications;
+use super::shared::Shared;
 use super::stood::{asks_to_end, Course, Stood};
 use super::writers;
 use crate::folder::{gpu_core, Opened, ProcessEnd, Run};
@@ -45,6 +46,7 @@ pub(crate) struct Process {
     pub is_read: bool,
     pub collectives: Option<Collectives>,
     pub communications: Option<Communications>,
+    pub shared: Option<Shared>,
     pub dump: Option<DumpReport>,
     pub launches: u64,
     pub has_ended: bool,

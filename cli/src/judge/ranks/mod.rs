@@ -5,6 +5,7 @@
 mod doing;
 mod explain;
 mod kernels;
+mod memory;
 mod odd_ranks;
 mod orders;
 mod waits;
@@ -57,10 +58,13 @@ fn compare_attempt(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     // Collectives in graphs are no calls.
     let names_none = by_calls.as_ref().is_none_or(|ranks| !ranks.names_one());
     let by_kernels = names_none.then(|| kernels::compare(ranks)).flatten();
-    let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls)?;
-    let all_have_joined = compared.behind.is_empty() && compared.different.is_empty();
-    let by_orders = all_have_joined.then(|| orders::compare(ranks, compared.compared_by)).flatten();
-    Some(with_stack(by_orders.unwrap_or(compared), ranks))
+    let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls);
+    let all_have_joined = |compared: &Ranks| compared.behind.is_empty() && compared.different.is_empty();
+    let others = compared.as_ref().is_none_or(all_have_joined).then(|| {
+        let by_orders = || orders::compare(ranks, compared.as_ref()?.compared_by);
+        memory::compare(ranks).or_else(by_orders)
+    });
+    Some(with_stack(others.flatten().or(compared)?, ranks))
 }
 
 /// Adds the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.

@@ -54,6 +54,8 @@ pub enum ComparedBy {
     Communicators,
     /// Kernel names in launch order.
     Kernels,
+    /// The values in memory that ranks have in common.
+    Memory,
 }
 
 /// A communicator.
@@ -85,7 +87,7 @@ pub struct Ranks {
     pub sentence: String,
     /// By what they are compared.
     pub compared_by: ComparedBy,
-    /// Null if compared by kernels, or if all calls are the same.
+    /// Null unless compared by communicators, or if all calls are the same.
     pub communicator: Option<NamedCommunicator>,
     /// The collective's number, from 1.
     pub number: Option<u64>,
@@ -158,7 +160,11 @@ impl Ranks {
             let doing = odd.doing.as_deref().map(|doing| format!(", {doing}"));
             let (launched, OddRank { rank, process, .. }) = (counted(odd.launched, "collective"), odd);
             let more = [collective, doing].into_iter().flatten().collect::<String>();
-            lines.push(format!("  rank {rank} (process {process}): {launched}{more}"));
+            let what = match self.compared_by {
+                ComparedBy::Memory => more.trim_start_matches(", ").trim_start_matches("and ").to_owned(),
+                _ => format!("{launched}{more}"),
+            };
+            lines.push(format!("  rank {rank} (process {process}): {what}"));
             lines.extend(odd.stack.iter().cloned());
         }
         let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
@@ -186,6 +192,7 @@ impl Ranks {
                  nor communicators, sizes and graphs"
             }
             ComparedBy::Communicators => "  compared by the calls of NCCL on each communicator",
+            ComparedBy::Memory => "  compared by the values that streams wait for and write in memory that ranks have in common",
         }.to_owned());
         lines
     }

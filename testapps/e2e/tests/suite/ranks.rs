@@ -18,13 +18,18 @@ struct Job {
 }
 
 fn job(work: &Work, fault: &str, options: &[&str]) -> Job {
-    let out = work.path().join(format!("out-{fault}"));
-    let program = root().join("target/ranks/collective_job");
+    job_of(work, ("collective_job", RANKS), fault, options)
+}
+
+fn job_of(work: &Work, (program, ranks): (&str, u64), arguments: &str, options: &[&str]) -> Job {
+    let out = work.path().join(format!("out-{arguments}"));
+    let program = root().join("target/ranks").join(program);
     let (folder, program) = (out.to_string_lossy().into_owned(), program.to_string_lossy().into_owned());
     let options = [&["--hang-after", "400ms", "--keep", "--out", &folder][..], options].concat();
-    let shared = work.path().join(format!("shared-{fault}")).to_string_lossy().into_owned();
+    let shared = work.path().join(format!("shared-{arguments}")).to_string_lossy().into_owned();
+    let last = ranks - 1;
     let script = format!(
-        "export WORLD_SIZE={RANKS}; for rank in $(seq 0 {ODD}); do RANK=$rank '{program}' '{shared}' {fault} & done; wait"
+        "export WORLD_SIZE={ranks}; for rank in $(seq 0 {last}); do RANK=$rank '{program}' '{shared}' {arguments} & done; wait"
     );
     let run = under(work, &options, &["sh", "-c", &script]);
     let outcome = run.start().finish_within(Duration::from_secs(40));
@@ -45,7 +50,7 @@ impl Job {
         let first = self.report.lines().nth(2).unwrap_or_default();
         assert!(first.starts_with(sentence), "{sentence}\n{}", self.report);
         assert!(text(&self.json, "/ranks/sentence").starts_with(sentence), "{:#}", self.json["ranks"]);
-        let failure = format!("<failure message=\"{sentence}");
+        let failure = format!("<failure message=\"{}", sentence.replace('\'', "&apos;"));
         let case = self.junit.split("<testcase name=\"ranks\"").nth(1).unwrap_or_default().split("</testcase>").next();
         assert!(case.is_some_and(|case| case.contains(&failure)), "{failure}\n{}", self.junit);
     }
@@ -149,6 +154,43 @@ fn ranks_that_a_timeout_ends_say_what_they_did() {
 }
 
 /// However many ranks hang, a person who opens the log of the job finds the blame on its last screen.
+fn in_memory(work: &Work, memory: &str, fault: &str) -> Job {
+    job_of(work, ("shared_memory", 2), &format!("{memory} {fault}"), &KILL)
+}
+
+const CROSSED: &str = "ranks wait for each other: rank 0's stream 1 waits for a value that rank 1's stream 1 writes behind its own wait; \
+     rank 1's stream 1 waits for a value that rank 0's stream 1 writes behind its own wait. \
+     Submit each write before the wait, or on another stream.";
+
+#[test]
+fn ranks_that_wait_for_values_in_a_file_that_both_have_mapped_are_compared_by_them() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    compared_by_memory(&work, "host");
+}
+
+fn compared_by_memory(work: &Work, memory: &str) {
+    let crossed = in_memory(work, memory, "crossed");
+    crossed.expect(CROSSED);
+    let different = &crossed.json["ranks"]["different"];
+    assert_eq!((different[0]["rank"].as_u64(), different[1]["rank"].as_u64()), (Some(0), Some(1)), "{different:#}");
+    // The run ends them when one of them is said to hang.
+    let is_blocked = |rank: usize| text(&different[rank], "/doing").starts_with("and is blocked: LG203: ");
+    assert!(is_blocked(0) || is_blocked(1), "{different:#}");
+    assert_eq!(text(&crossed.json, "/ranks/compared_by"), "memory");
+    let late = "ranks wait for each other: rank 0's stream 1 waits for a value, of which rank 1 has submitted no write; rank 1's stream 1 waits";
+    in_memory(work, memory, "late").expect(late);
+    let value = "the value that rank 0's stream 1 waits for in memory that both have";
+    let unwritten = in_memory(work, memory, "unwritten");
+    let rank_1 = "rank 1 has not submitted a write of";
+    unwritten.expect(&format!("{rank_1} {value}, and its main thread was waiting, in no driver call."));
+    assert_eq!(unwritten.json["ranks"]["behind"][0]["rank"], 1, "{:#}", unwritten.json["ranks"]);
+    let behind = in_memory(work, memory, "behind");
+    behind.expect(&format!("rank 1 writes {value} behind spin_until on its stream 1, which has not ended"));
+    let well = in_memory(work, memory, "none");
+    assert_eq!((well.outcome.code, well.outcome.stderr.as_str()), (Some(0), ""), "{}", well.outcome);
+    assert!(well.json["ranks"].is_null(), "{:#}", well.json["ranks"]);
+}
+
 #[test]
 fn sixteen_ranks_are_a_few_lines_with_the_blame_among_them() {
     const MANY: u64 = 16;
