@@ -82,6 +82,8 @@ pub mod file {
     pub const PYTHON: &str = "python.txt";
     /// The main thread's stack, read by `lazyguard run`.
     pub const MAIN_STACK: &str = "main-stack.json";
+    /// Why the process does not go on, on the host, as `lazyguard run` saw it from outside.
+    pub const EVIDENCE: &str = "evidence.json";
     pub const TIMELINE: &str = "trace.perfetto-trace";
     /// The program that hangs as the run did.
     pub const REPRODUCER: &str = "reproducer.cu";
@@ -97,7 +99,7 @@ pub mod file {
     pub const REPORTED: &str = ".lazyguard-reported";
     pub const GPU_CORE: &str = "gpu.core";
     pub const GPU_PIPE: &str = "gpu.pipe";
-    pub const OF_A_PROCESS: [&str; 17] = [
+    pub const OF_A_PROCESS: [&str; 18] = [
         LOG,
         OLDER_LOG,
         RUN,
@@ -110,6 +112,7 @@ pub mod file {
         REQUEST,
         PYTHON,
         MAIN_STACK,
+        EVIDENCE,
         TIMELINE,
         REPRODUCER,
         GPU_CORE,

@@ -25,7 +25,7 @@ use crate::words::Failure;
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Aggregator, FirstOccurrence, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Summary};
-use lazyguard_core::run_folder::file::{DUMP, RUN};
+use lazyguard_core::run_folder::file::{DUMP, EVIDENCE, RUN};
 use std::path::Path;
 
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
@@ -102,6 +102,7 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
         // One of another version says nothing here.
         found.dump = read(folder, DUMP).ok().flatten();
+        found.evidence = read(folder, EVIDENCE).ok().flatten();
     }
     let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());

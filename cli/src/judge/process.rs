@@ -9,6 +9,7 @@ use crate::folder::{gpu_core, Opened, ProcessEnd, Run};
 use crate::machine::parallel;
 use crate::stacks;
 use crate::stacks::SourceLine;
+use lazyguard_core::evidence::Evidence;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{DumpReport, HangReport, Newest, StackSeen, Summary};
@@ -48,6 +49,8 @@ pub(crate) struct Process {
     pub communications: Option<Communications>,
     pub shared: Option<Shared>,
     pub dump: Option<DumpReport>,
+    /// Why it does not go on, on the host.
+    pub evidence: Option<Evidence>,
     pub launches: u64,
     pub has_ended: bool,
     pub names: OnceLock<Names>,

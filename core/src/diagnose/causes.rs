@@ -2,7 +2,7 @@
 
 use super::finding::{copy_between_devices, Finding};
 use super::messages;
-use super::needs::{loads_module, Decision};
+use super::needs::{is_legacy, loads_module, Decision};
 use super::operation::{FedStream, OperationSeen};
 use super::path::{culprit, End, Path, Peers, SharedQueue};
 use super::snapshot::BlockedCall;
@@ -153,6 +153,7 @@ impl<'a> Decision<'a> {
 
     pub(super) fn whole_context(&self, call: &'a BlockedCall, class: Class, path: Path<'a>) -> Finding<'a> {
         let copy = copy_between_devices(call, &path);
+        let is_behind_its_own = path.culprit().is_some_and(|culprit| is_legacy(&culprit.stream));
         let because = match class {
             _ if copy.is_some() => "a copy between two devices waits for all work of the contexts of both",
             Class::Launch => {
@@ -162,6 +163,9 @@ impl<'a> Decision<'a> {
             Class::GraphInstantiate | Class::GraphNode => {
                 "that call waits until the context is idle: a kernel of the graph needs, or may need, more local memory than \
                  the context has set aside"
+            }
+            Class::Copy | Class::Set if is_behind_its_own => {
+                "that call runs on the default stream, behind what was submitted there before"
             }
             Class::Copy | Class::Set | Class::StreamSynchronize => {
                 "the default stream waits for every stream that was created with default flags"
@@ -182,6 +186,9 @@ impl<'a> Decision<'a> {
                 "make the graph executable before this work is submitted, or call cudaDeviceSetLimit(cudaLimitStackSize) at the start"
             }
             Class::ContextDestroy => "end it after that work has ended",
+            Class::Copy | Class::Set if is_behind_its_own => {
+                "copy asynchronously on a stream of its own that was created with CU_STREAM_NON_BLOCKING, or launch the kernel on one"
+            }
             Class::Copy | Class::Set => {
                 "copy asynchronously on a stream of its own, or create the streams with CU_STREAM_NON_BLOCKING"
             }

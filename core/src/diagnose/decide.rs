@@ -5,7 +5,7 @@
 //! The table of the parent module says when a finding counts as a hang.
 
 use super::finding::{submits, Finding};
-use super::needs::{may_have_passed, Decision};
+use super::needs::{is_legacy, may_have_passed, Decision};
 use super::operation::BusyStream;
 use super::path::End;
 use super::snapshot::{BlockedCall, Snapshot};
@@ -145,6 +145,8 @@ impl<'a> Decision<'a> {
         let is_full = || call.and_then(|call| call.stream.as_ref()).is_some_and(|stream| self.queue_is_full(stream));
         match finding.code {
             Code::LG202 | Code::LG205 => true,
+            // A copy behind a kernel on its own stream holds up the threads that wait for the kernel.
+            Code::LG204 if finding.culprits.first().is_some_and(|culprit| is_legacy(&culprit.stream)) => true,
             Code::LG204 => !matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize)),
             Code::LG208 => class.is_some_and(submits) && is_full(),
             _ => false,

@@ -303,6 +303,40 @@ fn the_legacy_stream_orders_what_is_beside_it() {
 }
 
 #[test]
+fn the_default_stream_waits_by_its_rule_only_for_blocking_streams() {
+    const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+    for (kind, code) in [(StreamKind::NonBlocking, Code::LG208), (StreamKind::Blocking, Code::LG204)] {
+        let story = TestTrace::of(kind);
+        let key = StreamKey { handle: 1, context: story.context, thread: 0 };
+        let legacy = story.tracker.stream(key, story.context, StreamKind::Legacy, 1);
+        story.launch(0, 10, ALL_REDUCE).about(0, 11, "cuEventRecord", 0xe1, 0);
+        let wait = story.submit(1, 12, "cuStreamWaitEvent");
+        story.call(&Record { stream: legacy, raw: RawPayload::memory(0xe1, 0), ..wait }, 0);
+        story.call(&Record { stream: legacy, ..story.submit(1, 14, "cuMemcpyDtoDAsync_v2") }, 0);
+        story.blocked_in(1, &Record { stream: legacy, ..story.facts(SYNC, 30, None) });
+        story.check(&[(code, ALL_REDUCE)]);
+    }
+}
+
+#[test]
+fn a_copy_behind_a_kernel_on_the_default_stream_is_named_where_another_thread_waits_for_the_kernel() {
+    let cases =
+        [("cuMemcpyHtoD_v2", 2, Code::LG204), ("cuMemcpyDtoH_v2", 2, Code::LG299), ("cuMemcpyHtoD_v2", 1, Code::LG299)];
+    for (copy, threads, code) in cases {
+        let story = TestTrace::new();
+        let key = StreamKey { handle: 1, context: story.context, thread: 0 };
+        let legacy = story.tracker.stream(key, story.context, StreamKind::Legacy, 1);
+        let launch = story.submit(1, 12, "cuLaunchKernel");
+        story.call(&Record { stream: legacy, function: story.function("consume"), ..launch }, 0);
+        story.waits(2, 40, copy, None);
+        if threads == 2 {
+            story.blocked_in(1, &Record { stream: legacy, ..story.facts(SYNC, 30, None) });
+        }
+        story.check(&[(code, "consume")]);
+    }
+}
+
+#[test]
 fn of_two_calls_that_block_the_context_the_first_is_blamed_and_both_are_to_be_mended() {
     let (free, load) = ("cuMemFree_v2", "cuModuleLoadData");
     for (first, second, code) in [(free, load, Code::LG204), (load, free, Code::LG202)] {

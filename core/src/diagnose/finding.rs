@@ -135,12 +135,7 @@ impl<'a> Decision<'a> {
             || copy_between_devices(call, &path).is_some()
             || class == Class::Launch
             || call.sets_aside;
-        let by_legacy = matches!(class, Class::Copy | Class::Set)
-            || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
-        // Work on the default stream is the call's own.
-        let others =
-            matches!(&path.end, End::Runs(culprit) | End::Peers(Peers { culprit, .. }) if !is_legacy(&culprit.stream));
-        if whole || by_legacy && others {
+        if whole || self.is_by_the_default_stream(call, class, &path) {
             return Some(self.whole_context(call, class, path));
         }
         // One of the kernels that the awaited kernel keeps from starting, by the queue or by its size, might end the call's wait.
@@ -150,6 +145,36 @@ impl<'a> Decision<'a> {
         let through =
             Some(&path).filter(|_| call.queries.is_none()).and_then(|p| self.behind_the_same(p, keeps_others));
         Some(self.by_its_end(vec![call], through.unwrap_or(path)))
+    }
+
+    /// Whether the call waits for what is at the end of the path by the rule of the default stream: that stream and the blocking ones take turns.
+    /// A wait that the program submitted to the default stream itself is no part of that rule.
+    fn is_by_the_default_stream(&self, call: &BlockedCall, class: Class, path: &Path<'a>) -> bool {
+        let copies = matches!(class, Class::Copy | Class::Set);
+        let on_default = copies || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
+        let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return false };
+        if !on_default {
+            return false;
+        }
+        if is_legacy(&culprit.stream) {
+            return copies && path.steps.is_empty() && self.may_be_waited_for_by(call, culprit);
+        }
+        let begins = path.begins_on().and_then(|number| self.snapshot.stream(number));
+        match path.steps.first() {
+            Some(Step::Legacy(..)) => true,
+            _ => begins.is_none_or(|busy| !is_legacy(&busy.stream)),
+        }
+    }
+
+    /// Whether a copy may be what the kernel before it on the default stream waits for: it writes to the device, and another thread than the
+    /// copying one waits for the kernel.
+    fn may_be_waited_for_by(&self, copy: &BlockedCall, kernel: &Culprit) -> bool {
+        let writes = !copy.call.symbol().contains("DtoH");
+        let waits = |other: &BlockedCall| {
+            let synchronizes = other.call.class().is_some_and(Class::synchronizes);
+            other.thread != copy.thread && synchronizes && other.entered >= kernel.operation.at
+        };
+        writes && kernel.operation.function.is_some() && self.snapshot.blocked.iter().any(waits)
     }
 
     /// LG203, LG206, LG207, LG208, LG211 or LG299, by where the path ends.

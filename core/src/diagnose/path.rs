@@ -131,6 +131,21 @@ impl<'a> Path<'a> {
         self.culprit().cloned().into_iter().collect()
     }
 
+    /// The number of the stream at which it begins.
+    pub fn begins_on(&self) -> Option<u32> {
+        match self.steps.first() {
+            Some(Step::Barrier(load)) => load.stream.as_ref().map(|stream| stream.number),
+            Some(Step::Writer(wait, _)) => Some(wait.stream.number),
+            Some(Step::Event(wait)) => Some(wait.stream),
+            Some(Step::HostFunctions(on) | Step::Legacy(on, _) | Step::Beside(on, ..) | Step::Pool(on, ..)) => {
+                Some(on.number)
+            }
+            Some(Step::Queue(shared)) => Some(shared.waits.stream.number),
+            Some(Step::Room(on)) => Some(on.stream.number),
+            None => self.culprit().map(|culprit| culprit.stream.number),
+        }
+    }
+
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
         self.steps.iter().find_map(|step| if let Step::Barrier(load) = step { Some(*load) } else { None })
     }

@@ -8,9 +8,11 @@ use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
+use lazyguard_core::evidence::Evidence;
 use lazyguard_core::order::grouped;
 use lazyguard_core::report::{HangReport, StackSeen};
 use lazyguard_core::run_folder::file::MAIN_STACK;
+use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
 pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
@@ -69,6 +71,11 @@ impl Asked {
         }
     }
 
+    /// Whether the evidence of a look from outside is of this standstill: a look is taken where a hang is due or the run ends.
+    fn evidence<'a>(&self, process: &'a Process) -> Option<&'a Evidence> {
+        process.evidence.as_ref().filter(|evidence| evidence.process == process.process)
+    }
+
     /// The process's answer that tells what it did instead: to the run, right before its end; or to the hang, with no call since.
     fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
         let answer = &process.dump.as_ref()?.hang;
@@ -76,6 +83,18 @@ impl Asked {
             || self.at_the_hang.is_some_and(|hang| unix_nanos(answer).saturating_add(CLOCKS_DIFFER) >= hang);
         (process.course == Course::Killed || is_to_the_hang() && !process.went_on_after_its_dump()).then_some(answer)
     }
+}
+
+/// The report by which a process that does not hang itself says what it did.
+pub(crate) fn answer_of<'a>(process: &'a Process, asked: &Asked) -> Option<&'a HangReport> {
+    asked.answer(process)
+}
+
+/// Whether the first of its collectives' kernels that was launched from one time to another has ended; `None` where that was not seen.
+pub(crate) fn has_ended(process: &Process, from: Nanos, until: Nanos) -> Option<bool> {
+    let snapshot = in_flight(process).filter(|snapshot| snapshot.at >= from)?;
+    let mut operations = snapshot.streams.iter().flat_map(|stream| &stream.operations);
+    Some(!operations.any(|op| op.waits_for_peers() && (from..until).contains(&op.at)))
 }
 
 fn unix_nanos(report: &HangReport) -> u64 {
@@ -98,6 +117,9 @@ pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
         return Some(format!("and {}", process.ended));
     }
     let report = process.stood.as_ref().map(|stood| stood.report());
+    if let Some(evidence) = asked.evidence(process) {
+        return Some(format!("and {}", evidence.sentence));
+    }
     let Some(answer) = answer else {
         return (process.course == Course::Killed && asked.by_the_run && report.is_none())
             .then(|| "and did not answer when it was asked for a report".to_owned());

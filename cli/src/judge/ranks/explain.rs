@@ -2,17 +2,19 @@
 //!
 //! Must not: find out by itself who waits for whom; `waits` has.
 
-use super::doing::why_all_wait;
+use super::blame::{first, Behind, Caller, First};
+use super::doing::{has_ended, why_all_wait};
 use super::odd_ranks::{
     behind_sentence, have, most_common, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
     RankGroup, Ranks,
 };
-use super::waits::{blocked_behind_its_own, In, Job, Wait};
+use super::waits::{In, Job, Wait};
 use crate::judge::communications::{Called, Peer};
 use crate::judge::hangs::ranks_in_words;
 use lazyguard_core::api::ordinal;
 use lazyguard_core::report::arguments_in_words;
 use lazyguard_core::trace::Communication;
+use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
 fn by_calls(sentence: String) -> Ranks {
@@ -64,7 +66,7 @@ impl Job<'_> {
         let waiter = waiters.first().copied().unwrap_or(0);
         let behind = self.odd_ones(&blamed, wait.id);
         let mut ranks = match wait.within {
-            In::Collective(number) => self.explain_collective(wait.id, number, &of, behind),
+            In::Collective(number) => self.explain_collective(wait.id, number, &of, behind, waits),
             In::Different(number) => self.explain_different(wait.id, number, &of, &blamed),
             In::Exchange(peer, count) => {
                 let (missing, waiting) = match peer.sends {
@@ -91,17 +93,47 @@ impl Job<'_> {
         ranks
     }
 
-    fn explain_collective(&self, id: u64, number: u64, of: &str, behind: Vec<OddRank>) -> Ranks {
+    fn explain_collective(
+        &self,
+        id: u64,
+        number: u64,
+        of: &str,
+        behind: Vec<OddRank>,
+        waits: &BTreeMap<u64, Wait>,
+    ) -> Ranks {
         let what = self.members(id).find_map(|(_, member)| member.call(number)).map(Called::in_words);
         let joined = self.members(id).filter(|(_, member)| member.collectives >= number);
         let joined: Vec<u64> = joined.map(|(rank, _)| rank).collect();
         let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
         let done = format!("called collective {number} of {of}{told}");
-        let holder = joined.iter().find_map(|rank| Some((rank, blocked_behind_its_own(self.ranks.get(rank)?)?)));
-        let others = || behind_sentence(&behind, "called it", "");
+        let holder = joined.iter().find_map(|rank| match Caller::of(self.ranks.get(rank)?) {
+            Caller::HeldBack(why) => Some((rank, why)),
+            Caller::Asked => None,
+        });
+        let shown: Vec<Behind> = behind.iter().map(|odd| self.shows(odd.rank, waits)).collect();
         let sentence = match holder {
-            Some((rank, why)) => format!("rank {rank} has {done} and is blocked behind it, {why}; {}", others()),
-            None => behind_sentence(&behind, &done, &waits_in_it(&joined)),
+            Some((rank, why)) if first(&Caller::HeldBack(why.clone()), &shown) == First::Caller => {
+                let others = behind_sentence(&behind, "called it", "");
+                format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
+            }
+            _ => {
+                let also = holder.map(|(rank, why)| format!("; rank {rank} would also be blocked behind it, {why}"));
+                let others = format!("{}{}", waits_in_it(&joined), also.unwrap_or_default());
+                // Of several that have not called it, those on their own keep the rest.
+                let (own, rest): (Vec<_>, Vec<_>) =
+                    behind.into_iter().zip(&shown).partition(|(_, shows)| **shows == Behind::OnItsOwn);
+                let [own, rest] = [own, rest].map(|of| of.into_iter().map(|(odd, _)| odd).collect::<Vec<_>>());
+                let sentence = match (&own[..], &rest[..]) {
+                    ([], _) => behind_sentence(&rest, &done, &others),
+                    (_, []) => behind_sentence(&own, &done, &others),
+                    _ => {
+                        let either = format!("; {} {} not called it either", named(&rest), have(rest.len()));
+                        behind_sentence(&own, &done, &format!("{either}{others}"))
+                    }
+                };
+                let behind = own.into_iter().chain(rest).collect();
+                return Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) };
+            }
         };
         Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) }
     }
@@ -199,12 +231,26 @@ impl Job<'_> {
         Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
     }
 
+    /// The newest collective that all ranks have called, if it has ended on some of them and not on others.
+    fn ended_on_some(&self, id: u64) -> Option<String> {
+        let number = self.members(id).map(|(_, member)| member.collectives).min()?;
+        let ended = self.members(id).filter_map(|(rank, member)| {
+            let from = member.call(number)?.at;
+            let until = member.call(number + 1).map_or(Nanos::MAX, |next| next.at);
+            Some((rank, has_ended(self.ranks.get(&rank)?, from, until)?))
+        });
+        let what = self.members(id).find_map(|(_, member)| member.call(number)).map(Called::in_words)?;
+        signal_lost(&ended.collect(), &format!("collective {number} of {} ({what})", self.named(id).in_words()))
+    }
+
     pub fn explain_none(&self, stuck: &[u64]) -> Ranks {
         let blocked = self.blocked();
         let missing = self.missing();
         let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
         let same = "every rank that could be compared has made the same calls of NCCL, and";
+        let lost = self.order.iter().find_map(|id| self.ended_on_some(*id));
         let sentence = match (&blocked[..], &missing[..]) {
+            ([], []) if lost.is_some() => lost.unwrap_or_default(),
             ([], []) => format!("{same} {waiting} in a collective: {}.", why_all_wait(self.ranks)),
             ([], missing) => format!(
                 "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",
@@ -215,6 +261,17 @@ impl Job<'_> {
         };
         Ranks { blocked, not_compared: self.not_compared(), ..by_calls(sentence) }
     }
+}
+
+/// Says that a collective which all have called has ended on some ranks and not on others; `None` where that is not so.
+pub(super) fn signal_lost(ended: &BTreeMap<u64, bool>, what: &str) -> Option<String> {
+    let of =
+        |has_ended: bool| ended.iter().filter(|(_, its)| **its == has_ended).map(|(rank, _)| *rank).collect::<Vec<_>>();
+    let (over, open) = (of(true), of(false));
+    (!over.is_empty() && !open.is_empty()).then(|| {
+        let (over, open) = (ranks_in_words(over), ranks_in_words(open));
+        format!("all have called {what}; it has ended on {over}, and not on {open}: a signal between them was lost.")
+    })
 }
 
 fn amount_in_words(called: &Called) -> String {

@@ -3,11 +3,13 @@
 //!
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named.
 
-use super::doing::{culprit, why_all_wait, Asked};
+use super::doing::{culprit, has_ended, why_all_wait, Asked};
+use super::explain::signal_lost;
 use super::odd_ranks::{
     behind_sentence, have, most_common, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks,
 };
 use crate::judge::process::Process;
+use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
@@ -45,7 +47,15 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         }
     }
     let what = format!("collective {} ({kernel})", index + 1);
+    let of_kernel = |process: &Process| {
+        let launches = &process.collectives.as_ref()?.launches;
+        let until = launches.get(index + 1).map_or(Nanos::MAX, |(at, _)| *at);
+        has_ended(process, launches.get(index)?.0, until)
+    };
+    let ended = ranks.iter().filter_map(|(rank, process)| Some((*rank, of_kernel(process)?)));
+    let lost = signal_lost(&ended.collect(), &what);
     let sentence = match (&behind[..], &different[..]) {
+        ([], []) if lost.is_some() => lost.unwrap_or_default(),
         ([], []) => format!(
             "every rank that could be compared has launched the same collectives as far as {what} and beyond, and they have not ended: \
              {}.",

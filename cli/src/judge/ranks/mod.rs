@@ -2,6 +2,7 @@
 //!
 //! Must not: guess. A rank whose records are missing is not compared, and is named.
 
+mod blame;
 mod doing;
 mod explain;
 mod kernels;

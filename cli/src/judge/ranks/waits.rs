@@ -11,7 +11,8 @@
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::doing::{culprit, in_flight, own_verdict, standing, Asked};
+use super::blame::{first, Behind, Caller, First};
+use super::doing::{in_flight, standing, Asked};
 use super::odd_ranks::{most_common, Ranks};
 use crate::judge::communications::{Called, Communications, Member, Peer};
 use crate::judge::process::Process;
@@ -59,11 +60,6 @@ fn calls(process: &Process) -> Option<&Communications> {
     process.communications.as_ref().filter(|_| process.is_read)
 }
 
-/// Why a process is blocked behind a collective that it has launched itself, by a call that the program did not mean to wait in.
-pub(crate) fn blocked_behind_its_own(process: &Process) -> Option<String> {
-    culprit(process).and_then(|_| own_verdict(process))
-}
-
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let job = Job::of(ranks);
     let hangs = |process: &Process| standing(process).is_some_and(|report| !report.verdicts.is_empty());
@@ -80,8 +76,9 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         }
     }
     let of_reached = || waits.iter().filter(|(rank, _)| reached.contains(rank));
-    let holds_up = of_reached()
-        .find(|(rank, wait)| matches!(wait.within, In::Collective(_)) && blocked_behind_its_own(ranks[rank]).is_some());
+    let holds_up = of_reached().find(|(rank, wait)| {
+        matches!(wait.within, In::Collective(_)) && job.first(ranks[rank], wait, &waits) == First::Caller
+    });
     // A collective that was called differently is the cause of everything behind it.
     let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_) | In::Unequal(..)));
     // The wait that is nearest to the rank that waits for none.
@@ -129,6 +126,16 @@ impl<'a> Job<'a> {
         let ranks_in = each().filter_map(|(id, rank, member)| Some(((id, member.rank?.0), rank))).rev().collect();
         let differences = members.iter().filter_map(|(id, of)| Some((*id, first_difference(of)?))).collect();
         Self { ranks, members, order, ranks_in, differences, asked: Asked::of(ranks) }
+    }
+
+    /// Which is to blame, of a rank that waits for others and those.
+    pub fn first(&self, caller: &Process, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> First {
+        let behind = wait.on.iter().map(|rank| self.shows(*rank, waits)).collect::<Vec<_>>();
+        first(&Caller::of(caller), &behind)
+    }
+
+    pub fn shows(&self, rank: u64, waits: &BTreeMap<u64, Wait>) -> Behind {
+        Behind::of(self.ranks.get(&rank).copied(), waits.contains_key(&rank), &self.asked)
     }
 
     pub fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
