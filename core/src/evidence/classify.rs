@@ -2,6 +2,7 @@
 //!
 //! Must not: read anything.
 
+use super::kernel::Stat;
 use super::look::Look;
 use super::process::{Process, Thread};
 use super::wait::{at_port, File, Wait};
@@ -77,6 +78,8 @@ impl Evidence {
         };
         let main = after.seen.first().and_then(|process| process.threads.first());
         let python = main.map(|thread| thread.python.clone()).unwrap_or_default();
+        let lost = || after.seen.first().and_then(|process| compared.lost_worker(process));
+        let told = (told.class == Class::Rests).then(lost).flatten().unwrap_or(told);
         let lacks = match told.class {
             Class::Waits | Class::Lock | Class::Child => after.lacks.clone(),
             _ => Vec::new(),
@@ -368,6 +371,23 @@ impl Compared<'_> {
             |child: &&Process| child.stat.parent == process.process && child.stat.has_ended() && child.stat.exit != 0;
         let child = self.after.seen.iter().find(failed)?;
         Some(self.followed(process, child, gone(child, self.before.process(child.process))))
+    }
+
+    /// Of a process that rests: a child that was killed, or one like itself that has failed. A process may end its helpers by a signal that asks.
+    fn lost_worker(&self, process: &Process) -> Option<Told> {
+        const ASK: [u32; 3] = [1, 2, 15];
+        let is_lost = |child: &&Process| {
+            let Stat { exit, name, .. } = &child.stat;
+            let is_killed = exit & 0x7f != 0 && !ASK.contains(&(exit & 0x7f));
+            let is_like_it = *name == process.stat.name || name.starts_with("pt_data_worker");
+            child.stat.parent == process.process
+                && child.stat.has_ended()
+                && (is_killed || is_like_it && exit & 0x7f == 0 && *exit != 0)
+        };
+        let child = self.after.seen.iter().find(is_lost)?;
+        let (who, name) = self.named(process, child);
+        let told = gone(child, self.before.process(child.process));
+        Some(Told { sentence: format!("has lost {who}, which {}", told.sentence), ..told }.names([name]))
     }
 
     fn named(&self, process: &Process, other: &Process) -> (String, String) {

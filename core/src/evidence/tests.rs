@@ -334,6 +334,37 @@ fn a_page_of_a_mapped_file_is_read_without_a_call() {
 }
 
 #[test]
+fn a_server_rests_that_waits_for_its_client_and_one_that_has_lost_a_worker_says_so() {
+    let tree = Tree::new("serves");
+    let receives = "45 0x9 0x7fe2 0xa 0x0 0x0 0x0 0x7ffc 0x7fe5";
+    tree.process(898, 1, "python3", 'S', receives, "wait_woken").descriptor(898, 8, "socket:[246]", "02");
+    tree.descriptor(898, 9, "socket:[247]", "02");
+    let line = |ends: &str, inode: u32| format!(" 0: 0100007F:1F90 {ends} 0:0 00:0 0 0 0 {inode} 1 0 20\n");
+    let accepted = line("0100007F:C637 01", 247);
+    tree.file("proc/898/net/tcp", &format!("sl local\n{}{accepted}", line("00000000:0000 0A", 246)));
+    assert_eq!(tree.told(898, Depth::Kernel), told(Class::Rests, "waits for a connection from outside"));
+    tree.file("proc/898/net/tcp", &format!("sl local\n{accepted}"));
+    assert_eq!(tree.told(898, Depth::Kernel).0, Class::Peer, "it does not listen there");
+    tree.file("proc/898/net/tcp", &format!("sl local\n{}{accepted}", line("00000000:0000 0A", 246)));
+    let selects = "23 0x9 0x7f00 0x0 0x0 0x0 0x0 0x7ffc 0x7fe5";
+    tree.memory(898, 0x7f00, &[0, 1]).thread(898, 898, "python3", 'S', selects, "do_select");
+    let rest = told(Class::Rests, "waits for a connection from outside, at 127.0.0.1:8080");
+    assert_eq!(tree.told(898, Depth::Memory), rest);
+    for (name, exit, is_lost) in [
+        ("python3", 9, true),
+        ("python3", 1 << 8, true),
+        ("python3", 0, false),
+        ("python3", 15, false),
+        ("git", 1 << 8, false),
+    ] {
+        tree.stat("proc/912", (912, 898), name, 'Z', 0, exit);
+        let (class, _, sentence) = tree.told(898, Depth::Memory);
+        assert_eq!(class == Class::Gone, is_lost, "{name} {exit}: {sentence}");
+        assert!(!is_lost || sentence.starts_with("has lost its child python3 (process 912), which "), "{sentence}");
+    }
+}
+
+#[test]
 fn input_a_timer_and_an_event_are_rest() {
     let tree = Tree::new("rests");
     let class = |tree: &Tree| tree.told(890, Depth::Memory).0;

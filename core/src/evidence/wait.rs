@@ -104,7 +104,7 @@ impl Files<'_> {
             Some(Kind::Accepts) => Wait::Listens(first.map(|fd| self.listens_at(fd)).unwrap_or_default()),
             Some(Kind::Poll | Kind::PollUntil) => self.polls(first, argument(1)),
             Some(Kind::Select) if first == Some(0) => Wait::Sleeps,
-            Some(Kind::Select) => Wait::Any(Vec::new()),
+            Some(Kind::Select) => self.selects(first.unwrap_or(0), [argument(1), argument(2), argument(3)]),
             Some(Kind::Epoll) => self.epoll(first),
             Some(Kind::Futex) => self.futex(first.unwrap_or(0), argument(1), argument(2)),
             Some(Kind::Sleeps) => Wait::Sleeps,
@@ -221,6 +221,8 @@ impl Files<'_> {
         let link = descriptor.and_then(|descriptor| self.link(descriptor)).unwrap_or_default();
         match self.connection(link) {
             Some((_, _, true)) => Wait::Listens(self.listens_at(descriptor.unwrap_or(0))),
+            // The process has accepted it: a client may ask at any time.
+            Some(((_, own), _, false)) if verb == "an answer" && self.serves(own) => Wait::Listens(String::new()),
             Some((_, (host, port), false)) => Wait::Peer(Peer { verb, host, port }),
             None => Wait::Socket,
         }
@@ -229,6 +231,12 @@ impl Files<'_> {
     fn listens_at(&self, descriptor: u64) -> String {
         let connection = self.link(descriptor).and_then(|link| self.connection(link));
         connection.map_or_else(String::new, |((host, port), ..)| at_port(&host, port))
+    }
+
+    /// Whether the process listens at a port.
+    fn serves(&self, port: u16) -> bool {
+        let own = self.descriptors.iter().filter(|one| one.link.starts_with("socket:"));
+        own.filter_map(|one| self.connection(&one.link)).any(|((_, at), _, listens)| listens && at == port)
     }
 
     /// Both ends of a TCP connection, and whether it listens.
@@ -257,6 +265,22 @@ impl Files<'_> {
             (descriptor < 1 << 31).then(|| self.polled(descriptor, number(4, 2) & 1 != 0))
         };
         Wait::Any(bytes.chunks_exact(8).filter_map(one).collect())
+    }
+
+    /// Three sets of bits: to read, to write, and exceptions.
+    fn selects(&self, count: u64, sets: [Option<u64>; 3]) -> Wait {
+        let Some(memory) = self.memory() else { return Wait::Any(Vec::new()) };
+        let count = (count & 0xffff_ffff).min(MOST_POLLED as u64 * 8);
+        let mut waits = Vec::new();
+        for (number, at) in sets.into_iter().enumerate() {
+            let Some(at) = at.filter(|at| *at != 0) else { continue };
+            let bits = memory.bytes(at, count.div_ceil(8) as usize);
+            let is_set = |descriptor: &u64| {
+                bits.get((descriptor / 8) as usize).is_some_and(|byte| byte >> (descriptor % 8) & 1 != 0)
+            };
+            waits.extend((0..count).filter(is_set).map(|descriptor| self.polled(descriptor, number == 0)));
+        }
+        Wait::Any(waits)
     }
 
     fn polled(&self, descriptor: u64, reads: bool) -> Wait {
