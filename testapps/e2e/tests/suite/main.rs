@@ -48,6 +48,7 @@
 //! | `foreign_names` | a program whose names try to forge lines |
 //! | `machines` | old kernels, container engines and small machines: what is refused, and what that costs |
 //! | `left_behind` | private folders of ended processes: how many stay, and `lazyguard clean` |
+//! | `stalls` | processes that submit no more: stalled with a class, or at rest |
 //! | `crash` | what a process that was cut off leaves |
 
 mod asked;
@@ -95,6 +96,7 @@ mod run_unguarded;
 mod runtimes;
 mod settings;
 mod stacks;
+mod stalls;
 mod traps;
 mod warm_path;
 mod watchdog;
