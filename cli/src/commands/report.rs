@@ -41,12 +41,15 @@ pub(crate) struct Arguments {
     /// Write the report as one page for a browser, and print one line.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "format", "hazards", "cold_start", "blocking"])]
     html: Option<PathBuf>,
+    /// Print each stack whole, and the hazards beside a hang.
+    #[arg(long, conflicts_with_all = ["list", "hazards", "html", "cold_start", "blocking"])]
+    verbose: bool,
     #[command(flatten)]
     timing: timing::Arguments,
 }
 
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, timing } = arguments;
+    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, verbose, timing } = arguments;
     if let Some(file) = gpu_core {
         return gpu_core::report(file, plain(*format)?);
     }
@@ -74,9 +77,9 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     }
     let run = Run::find(what)?;
     if run.process.is_none() && !is_process_folder(what) && holds_processes(what) {
-        return printed(|out| report::report_all(what, format, out));
+        return printed(|out| report::report_all(what, format, *verbose, out));
     }
-    printed(|out| report_one(&run, format, out))
+    printed(|out| report_one(&run, format, *verbose, out))
 }
 
 fn plain(format: FindingsFormat) -> Result<Format, Failure> {

@@ -5,7 +5,8 @@ use crate::folder::{gpu_core, is_process_folder, is_run, process_folders, Record
 use crate::judge::collect::{self, Whole};
 use crate::judge::{is_by_the_guard, Process};
 use crate::stacks;
-use crate::words::{say, write_line, Failure, Format, Outcome, Output};
+use crate::words::{say, shell_word, write_line, Failure, Format, Outcome, Output};
+use lazyguard_core::api::counted;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{HangReport, RevokedSeen, StackSeen, Summary};
@@ -53,10 +54,11 @@ struct Found<'a> {
     process: Process,
     whole: Whole,
     log: Option<PathBuf>,
+    in_full: bool,
 }
 
 /// Prints the report of one process. An unreadable part does not prevent the rest; without a rest, its failure is the whole report.
-pub(crate) fn report_one(run: &Run, format: Format, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_one(run: &Run, format: Format, in_full: bool, out: &mut Output<'_>) -> Outcome {
     let log = run.folder.as_ref().map(|folder| folder.join(LOG)).filter(|log| log.exists());
     if let Some(folder) = run.folder.as_deref().filter(|folder| log.is_none() && !is_process_folder(folder)) {
         return Err(no_run_folder(folder));
@@ -65,7 +67,7 @@ pub(crate) fn report_one(run: &Run, format: Format, out: &mut Output<'_>) -> Out
     let mut problems = std::mem::take(&mut process.problems);
     let has_anything = whole.reported.is_some() || process.summary.is_some() || log.is_some();
     if has_anything || whole.recorded.is_some() {
-        let found = Found { run, process, whole, log };
+        let found = Found { run, process, whole, log, in_full };
         match format {
             Format::Json => out.json(&found.json())?,
             Format::Text => found.write_text(out)?,
@@ -146,7 +148,7 @@ impl Found<'_> {
         match (reported, recorded) {
             (Some(hang), recorded) => {
                 let named = process.names().report.as_ref().unwrap_or(hang);
-                let named = HangReport { folder: None, ..named.clone() };
+                let named = HangReport { folder: None, in_full: self.in_full, ..named.clone() };
                 out.lines(named.lines(recorded.as_ref().and_then(|recorded| recorded.newest(hang))))?;
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
@@ -161,7 +163,13 @@ impl Found<'_> {
             write_line!(out, "")?;
         }
         self.write_end(out)?;
+        let hazards = process.hazards.len() as u64;
         match process.knows_hazards {
+            true if hazards > 0 && process.hang().is_some() && !self.in_full => {
+                let folder = self.run.folder.as_deref().or(self.run.recording.as_deref()).map(shell_word);
+                let folder = folder.unwrap_or_default();
+                write_line!(out, "{}: lazyguard report --hazards {folder}", counted(hazards, "hazard"))?;
+            }
             true => out.lines(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard)))?,
             false => write_line!(out, "the hazards cannot be told: the recording cannot be read")?,
         }

@@ -24,16 +24,22 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: words::Format, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_all(root: &Path, format: words::Format, in_full: bool, out: &mut Output<'_>) -> Outcome {
     let rules = Rules::default();
-    let seen = Seen::of(root, collect::under(root), &rules);
+    let mut seen = Seen::of(root, collect::under(root), &rules);
+    for stood in seen.processes.iter_mut().filter_map(|process| process.stood.as_mut()) {
+        stood.report_mut().in_full = in_full;
+    }
     match format {
         words::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         words::Format::Text => {
             out.lines(text::processes(&seen))?;
             if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;
-                out.lines(text::hazards(&seen))?;
+                match seen.processes.iter().any(|process| process.hang().is_some()) && !in_full {
+                    true => write_line!(out, "{}", text::hazards_in_a_line(&seen))?,
+                    false => out.lines(text::hazards(&seen))?,
+                }
             }
         }
     }

@@ -4,7 +4,7 @@ use crate::judge::{
     by_cause, compare, gist, hangs, is_of_a_crash, stalled, suspected, when_they_were_ended, End, FailedOn, Finding,
     MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
 };
-use crate::words::first_of;
+use crate::words::{first_of, shell_word};
 use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
 use std::collections::BTreeSet;
@@ -280,6 +280,12 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
     };
     let all: BTreeSet<_> = late.map(what).collect();
     (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned()).into_iter().chain(all).collect()
+}
+
+/// Beside a hang, hazards are no reason: their number, and where they are.
+pub(crate) fn hazards_in_a_line(seen: &Seen<'_>) -> String {
+    let count = counted(seen.judged.hazards.len() as u64, "hazard");
+    format!("{count}: lazyguard report --hazards {}", shell_word(seen.root))
 }
 
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {

@@ -1,5 +1,6 @@
 //! The lists of a hang's report: blocked calls, busy streams, unsatisfied waits, and stacks.
 
+use super::python_text;
 use super::{HangReport, StackSeen};
 use crate::api::{counted, lasted, StreamKind};
 use crate::diagnose::{chain, messages, BlockedCall, BusyStream, OperationSeen, StreamRef, WaitSeen};
@@ -119,6 +120,9 @@ impl HangReport {
         let mut stacks: Vec<_> = self.stacks.iter().collect();
         let is_in_a_call = |thread: u32| self.snapshot.blocked.iter().any(|call| call.thread == thread);
         stacks.retain(|stack| is_in_a_call(stack.thread) || runs_it(stack.thread) || !stack.is_of_python_alone());
+        // Python's lines say where its threads are.
+        let has_python = self.python.as_deref().is_some_and(|text| text.contains(python_text::FRAME));
+        stacks.retain(|stack| self.in_full || !has_python || !stack.has_python());
         order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
         let groups = order::grouped(stacks, |stack| stack.lines());
@@ -147,10 +151,14 @@ impl HangReport {
     }
 
     fn python_lines(&self) -> Vec<String> {
-        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
-        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
+        let written = self.python.as_deref().unwrap_or_default();
+        let said = match self.in_full {
+            true => written.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect(),
+            false => python_text::folded(written),
+        };
+        let more = said.len().saturating_sub(MOST_PYTHON_LINES);
         let rest = (more > 0).then(|| format!("python: and {} in python.txt", counted(more as u64, "more line")));
-        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest).collect()
+        said.iter().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest).collect()
     }
 }
 

@@ -10,6 +10,7 @@ mod hang_lists;
 mod hang_text;
 mod pass_through;
 mod probe;
+mod python_text;
 mod revoked;
 mod stack;
 mod summary;

@@ -77,6 +77,10 @@ impl StackSeen {
         any(Owner::Interpreter) && !any(Owner::Program)
     }
 
+    pub fn has_python(&self) -> bool {
+        self.frames.iter().any(|frame| frame.owner() == Owner::Interpreter)
+    }
+
     /// The program's frames and the notes. Other frames are only counted, beside those of the program.
     pub fn lines(&self) -> Vec<String> {
         let owners: Vec<_> = self.frames.iter().map(FrameSeen::owner).collect();
