@@ -122,6 +122,7 @@ static void may_wait(void) {
   CUmemAccessDesc access = {0};
   CUipcMemHandle memory_handle = {{0}};
   CUipcEventHandle event_handle = {{0}};
+  CUmemPoolPtrExportData pool_handle = {{0}};
   CK(cuCtxGetFlags(&flags));
   CK(cuCtxSetFlags(flags));
   CK(cuKernelGetParamInfo((CUkernel)j.add, 0, &offset, &bytes));
@@ -133,6 +134,11 @@ static void may_wait(void) {
   (void)cuMemMap(0, 0, 0, 0, 0);
   (void)cuMemUnmap(0, 0);
   (void)cuMemSetAccess(0, 0, &access, 0);
+  (void)cuIpcGetMemHandle(&memory_handle, 0);
+  (void)cuIpcGetEventHandle(&event_handle, NULL);
+  (void)cuMemExportToShareableHandle(&shared, 0, CU_MEM_HANDLE_TYPE_FABRIC, 0);
+  (void)cuMemPoolExportPointer(&pool_handle, 0);
+  (void)cuMemPoolImportPointer(&memory, NULL, &pool_handle);
   (void)cuIpcOpenMemHandle(&memory, memory_handle, 0);
   (void)cuIpcOpenEventHandle(&event, event_handle);
   (void)cuIpcCloseMemHandle(0);

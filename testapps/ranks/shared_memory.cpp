@@ -65,9 +65,9 @@ int main(int count, char** arguments) {
   const std::string memory = arguments[2], fault = arguments[3];
   Shared* const shared = lg::share<Shared>(arguments[1]);
   lg::open_session(static_cast<int>(rank));
-  const CUdeviceptr words = words_of(shared, memory, rank), own = words + 4 * rank, others = words + 4 * (1 - rank);
   CUstream stream;
   CK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  const CUdeviceptr words = words_of(shared, memory, rank), own = words + 4 * rank, others = words + 4 * (1 - rank);
   const auto code = lg::image("corpus");
   CUmodule loaded;
   CUfunction spin;

@@ -5,14 +5,17 @@
 // Stream-ordered allocation takes no context lock.
 #include "memory.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <list>
 #include <map>
+#include <string>
 
 #include "capture.hpp"
 #include "entry.hpp"
@@ -34,7 +37,9 @@ std::atomic<int64_t> code_bytes{0};
 
 constexpr size_t kMapFrom = 64 << 10;  // from here on an allocation is a mapping, whose pages cost nothing until used
 
-bool is_ours(Memory kind) { return kind == Memory::device || kind == Memory::host || kind == Memory::managed; }
+bool is_ours(Memory kind) {
+  return kind == Memory::device || kind == Memory::host || kind == Memory::managed || kind == Memory::opened;
+}
 
 void *take(size_t bytes) {
   if (bytes >= kMapFrom) {
@@ -46,6 +51,7 @@ void *take(size_t bytes) {
 
 void give_back(const Allocation &a) {
   if (!is_ours(a.kind)) return;
+  if (a.file >= 0) close(a.file);
   if (a.bytes >= kMapFrom)
     munmap(reinterpret_cast<void *>(a.base), a.bytes);
   else
@@ -98,6 +104,27 @@ bool find_allocation(uintptr_t address, Allocation &found) {
 bool device_reaches(uintptr_t address, size_t bytes) {
   Allocation a;
   return find_allocation(address, a) && bytes <= a.bytes - (address - a.base);
+}
+
+bool share_allocation(uintptr_t address, Allocation &shared) {
+  Allocations &t = allocations();
+  std::lock_guard<std::mutex> hold(t.mutex);
+  auto it = t.by_base.upper_bound(address);
+  if (it == t.by_base.begin()) return false;
+  Allocation &a = (--it)->second;
+  if (address - a.base >= a.bytes || a.kind != Memory::device || a.bytes < kMapFrom) return false;
+  if (a.file < 0) {
+    void *const at = reinterpret_cast<void *>(a.base);
+    const int file = memfd_create("lgsim", MFD_CLOEXEC);
+    const bool filled = file >= 0 && ftruncate(file, static_cast<off_t>(a.bytes)) == 0 && write(file, at, a.bytes) == static_cast<ssize_t>(a.bytes);
+    if (!filled || mmap(at, a.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+      if (file >= 0) close(file);
+      return false;
+    }
+    a.file = file;
+  }
+  shared = a;
+  return true;
 }
 
 void free_context_memory(Context &context) {
@@ -297,8 +324,59 @@ CUresult pointer_attribute(void *data, CUpointer_attribute attribute, uintptr_t 
   }
 }
 
+// What is in a handle: another process of the same user finds the file by it.
+struct MemoryHandle {
+  char kind[8];
+  int process, file;
+  uint64_t bytes, id;
+};
+static_assert(sizeof(MemoryHandle) <= CU_IPC_HANDLE_SIZE);
+constexpr char kMemoryHandle[8] = "lgsimem";
+
+CUresult open_memory(CUdeviceptr *result, const CUipcMemHandle &from, unsigned flags) {
+  MemoryHandle handle;
+  memcpy(&handle, &from, sizeof handle);
+  if (!result || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || memcmp(handle.kind, kMemoryHandle, sizeof kMemoryHandle) != 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  NEED_CONTEXT(context);
+  if (handle.process == getpid()) return CUDA_ERROR_INVALID_CONTEXT;
+  const std::string path = "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+  const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (file < 0) return CUDA_ERROR_MAP_FAILED;
+  void *const at = mmap(nullptr, handle.bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  if (at == MAP_FAILED) return CUDA_ERROR_MAP_FAILED;
+  const auto base = reinterpret_cast<uintptr_t>(at);
+  add_allocation({base, handle.bytes, Memory::opened, flags, context, 0});
+  *result = base;
+  return CUDA_SUCCESS;
+}
+
 }  // namespace
 
+CUresult cuIpcGetMemHandle(CUipcMemHandle *pHandle, CUdeviceptr dptr) {
+  ENTER();
+  if (!pHandle) return CUDA_ERROR_INVALID_VALUE;
+  Allocation a;
+  if (!share_allocation(dptr, a)) return CUDA_ERROR_INVALID_VALUE;
+  MemoryHandle handle{{}, getpid(), a.file, a.bytes, a.id};
+  memcpy(handle.kind, kMemoryHandle, sizeof kMemoryHandle);
+  *pHandle = {};
+  memcpy(pHandle, &handle, sizeof handle);
+  return CUDA_SUCCESS;
+}
+CUresult cuIpcOpenMemHandle(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  ENTER();
+  return open_memory(pdptr, handle, Flags);
+}
+CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *pdptr, CUipcMemHandle handle, unsigned int Flags) {
+  ENTER();
+  return open_memory(pdptr, handle, Flags);
+}
+CUresult cuIpcCloseMemHandle(CUdeviceptr dptr) {
+  ENTER();
+  return release(dptr, CUDA_ERROR_INVALID_VALUE, [](Memory kind) { return kind == Memory::opened; });
+}
 CUresult cuMemGetInfo_v2(size_t *free, size_t *total) {
   ENTER();
   if (!free || !total) return CUDA_ERROR_INVALID_VALUE;

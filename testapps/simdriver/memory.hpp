@@ -8,7 +8,7 @@
 
 namespace lgsim {
 
-enum class Memory { device, host, registered, managed, global };
+enum class Memory { device, host, registered, managed, global, opened };
 
 struct Allocation {
   uintptr_t base = 0;
@@ -18,11 +18,14 @@ struct Allocation {
   Context *context = nullptr;
   uint64_t id = 0;
   CUmemoryPool pool = nullptr;  // of what was allocated in a stream
+  int file = -1;                // of what has a handle for other processes
 };
 
 void add_allocation(const Allocation &allocation);
 bool remove_allocation(uintptr_t base, Allocation &removed);
 bool find_allocation(uintptr_t address, Allocation &found);
+// Makes device memory of 64 KiB or more a mapping of a file, in its place. Nothing may be at work there meanwhile.
+bool share_allocation(uintptr_t address, Allocation &shared);
 // True when [address, address + bytes) lies in one allocation that a device can reach.
 bool device_reaches(uintptr_t address, size_t bytes);
 void free_context_memory(Context &context);

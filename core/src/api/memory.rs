@@ -126,7 +126,7 @@ impl SharedMemory {
         identity == self.identity && offset.checked_sub(self.offset).is_some_and(|within| within < self.bytes.max(1))
     }
 
-    fn overlaps(&self, other: &Self) -> bool {
+    pub fn overlaps(&self, other: &Self) -> bool {
         let end = |one: &Self| one.address.saturating_add(one.bytes.max(1));
         self.address < end(other) && other.address < end(self)
     }
@@ -149,7 +149,7 @@ mod tests {
         let mut known = Vec::new();
         let memory = |address, bytes, identity| SharedMemory { address, bytes, identity, offset: 0x1000 };
         let event = memory(0x2010, 0, 9);
-        [memory(0x1000, 0x1000, 7), memory(0x2000, 0x1000, 8), event].map(|one| one.follows(&mut known));
+        [memory(0x1000, 0x1000, 7), memory(0x2000, 0x1000, 8), event].iter().for_each(|one| one.follows(&mut known));
         assert_eq!(known[1].place_of(0x2010), Some((8, 0x1010)));
         assert!(known[1].has((8, 0x1010)) && !known[1].has((8, 0x2000)) && !known[1].has((7, 0x1010)));
         assert_eq!((known[1].place_of(0x1fff), known[1].place_of(0x3000)), (None, None));

@@ -283,11 +283,18 @@ macro_rules! with_driver_api {
             Query (ptr: u64, size: usize) => context::waits_if(false) { 266 cuMemUnmap 10020; }
             Query (ptr: u64, size: usize, desc: Ptr, count: usize) => context::waits_if(false) { 267 cuMemSetAccess 10020; }
             Query (device_pointer: Ptr, handle: IpcHandle, flags: u32)
-                => context::waits_if(false) { 268 cuIpcOpenMemHandle 4010; 269 cuIpcOpenMemHandle_v2 11000; }
+                => shared::opens(device_pointer, handle) { 268 cuIpcOpenMemHandle 4010; 269 cuIpcOpenMemHandle_v2 11000; }
+            Query (handle: Ptr, device_pointer: u64) => shared::exports(handle, device_pointer) { 290 cuIpcGetMemHandle 4010; }
+            Query (handle: Ptr, event: Handle) => context::observed() { 291 cuIpcGetEventHandle 4010; }
             Query (event: Ptr, handle: IpcHandle) => context::waits_if(false) { 270 cuIpcOpenEventHandle 4010; }
             Free (device_pointer: u64) => context::frees(device_pointer) { 271 cuIpcCloseMemHandle 4010; }
             Query (handle: Ptr, os_handle: Handle, handle_type: i32)
                 => context::observed() { 273 cuMemImportFromShareableHandle 10020; }
+            Query (shareable_handle: Ptr, handle: u64, handle_type: i32, flags: u64)
+                => context::observed() { 292 cuMemExportToShareableHandle 10020; }
+            Query (share_data: Ptr, ptr: u64) => shared::exports(share_data, ptr) { 293 cuMemPoolExportPointer 11020; }
+            Query (ptr_out: Ptr, pool: Handle, share_data: Ptr)
+                => shared::imports(ptr_out, share_data) { 294 cuMemPoolImportPointer 11020; }
 
             // Multicast: they wait for the other processes of the group.
             Query (group: u64, device: i32) => context::observed() { 274 cuMulticastAddDevice 12010; }

@@ -48,10 +48,12 @@ impl Tracker {
         }
     }
 
-    /// The shared mappings at this moment.
+    /// The shared mappings at this moment. One that has a handle is known by that.
     pub fn has_mapped(&self, mappings: impl Iterator<Item = SharedMemory>, now: Nanos) {
         let mut known = lock(&self.shared.mapped);
-        let now_there: Vec<_> = mappings.take(MOST).collect();
+        let by_handle = lock(&self.shared.by_handle).clone();
+        let has_none = |mapped: &SharedMemory| !by_handle.iter().any(|known| known.overlaps(mapped));
+        let now_there: Vec<_> = mappings.filter(has_none).take(MOST).collect();
         for former in known.clone().into_iter().filter(|former| !now_there.contains(former)) {
             self.ends(former, &mut known, now);
         }
@@ -100,6 +102,8 @@ mod tests {
         tracker.has_mapped([memory(0x30_0000, 9)].into_iter(), 6);
         assert_eq!(recorded(&tracker), [memory(0x9000, 8), memory(0x30_0000, 9)]);
         assert_eq!(bytes(), 6 * 6 * 8);
+        tracker.has_mapped([memory(0x30_0000, 9), memory(0x9800, 10)].into_iter(), 7);
+        assert_eq!(bytes(), 6 * 6 * 8, "one that has a handle is known by that");
     }
 
     #[test]

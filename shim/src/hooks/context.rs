@@ -152,7 +152,7 @@ pub(super) fn gave_out(call: &Call, memory: Handle) {
 
 /// Memory or an array is released, for which the driver waits until everything in flight in the context has ended.
 pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
-    unless_put_off(entry, real, |call| {
+    let before = |call: &mut Call| {
         call.about.context = call.current_context();
         call.about.raw = RawPayload::memory(address, 0);
         let put_off = call.puts_off(address);
@@ -161,7 +161,8 @@ pub(super) fn frees(entry: Entry, address: u64, real: impl Real) -> i32 {
             call.releases(address);
         }
         put_off
-    })
+    };
+    unless_put_off(entry, real, before, |call| call.guard.tracker.shares_no_more(address, call.returned))
 }
 
 pub(super) fn observed(entry: Entry, real: impl Real) -> i32 {

@@ -9,7 +9,7 @@ use super::caller::Frame;
 use super::image::Options;
 use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
-use super::{context, copy, event, graph, host, launch, library, memop, module, nccl, proc_address, stream};
+use super::{context, copy, event, graph, host, launch, library, memop, module, nccl, proc_address, shared, stream};
 use crate::lookup::driver::{self, Handle};
 use crate::lookup::nccl as real_nccl;
 use crate::lookup::table::{Hook, HookTable};
@@ -22,7 +22,7 @@ type Ptr = *mut c_void;
 /// `CUipcMemHandle` or `CUipcEventHandle`, which the driver takes by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct IpcHandle([u8; 64]);
+pub struct IpcHandle(pub(super) [u8; 64]);
 
 const fn null() -> Handle {
     std::ptr::null_mut()

@@ -109,7 +109,7 @@ pub(super) fn given_ahead(to: Handle, ahead: u64, real: impl Real) -> i32 {
 
 /// A module is unloaded, or a library, from every context; and its functions or kernels with it.
 pub(super) fn unload(entry: Entry, owner: Handle, real: impl Real) -> i32 {
-    unless_put_off(entry, real, |call| {
+    let before = |call: &mut Call| {
         let owner = owner as u64;
         of_owner(call, owner);
         let put_off = call.puts_off(owner);
@@ -126,7 +126,8 @@ pub(super) fn unload(entry: Entry, owner: Handle, real: impl Real) -> i32 {
         // No thread may query the driver about them while they are destroyed.
         idle::settle();
         put_off
-    })
+    };
+    unless_put_off(entry, real, before, |_| {})
 }
 
 /// The call is about a module or library, and the current context.

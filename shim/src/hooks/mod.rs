@@ -21,6 +21,7 @@ mod nccl;
 mod objects;
 mod proc_address;
 mod release;
+mod shared;
 mod stream;
 
 pub use dlsym::bind_at_start;

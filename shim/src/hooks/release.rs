@@ -2,7 +2,7 @@
 //!
 //! Must not: put off anything unless the user has asked for it.
 
-use super::call::{published, Call, Entry, Real};
+use super::call::{succeeds, Call, Entry, Real};
 use crate::lookup::driver::{self, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::preload::idle;
@@ -31,10 +31,15 @@ impl Call {
     }
 }
 
-/// A release whose hook gives the result, where it puts the release off.
-pub(super) fn unless_put_off(entry: Entry, real: impl Real, before: impl FnOnce(&mut Call) -> Option<i32>) -> i32 {
+/// A release whose hook gives the result, where it puts the release off; `then` is for one that has succeeded.
+pub(super) fn unless_put_off(
+    entry: Entry,
+    real: impl Real,
+    before: impl FnOnce(&mut Call) -> Option<i32>,
+    then: impl FnOnce(&Call),
+) -> i32 {
     let put_off = Cell::new(None);
-    published(entry, || put_off.get().unwrap_or_else(real), |call| put_off.set(before(call)))
+    succeeds(entry, |call| put_off.set(before(call)), || put_off.get().unwrap_or_else(real), then)
 }
 
 /// Makes the releases that were put off in the current context, which wait as the program's own calls would have; `false` without any.

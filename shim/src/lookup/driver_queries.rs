@@ -12,6 +12,7 @@ const MEMORY_TYPE: i32 = 2;
 const HOST_POINTER: i32 = 4;
 const IS_MANAGED: i32 = 8;
 const RANGE_START_ADDR: i32 = 11;
+const RANGE_SIZE: i32 = 12;
 const MEMPOOL_HANDLE: i32 = 17;
 /// `CU_MEMORYTYPE_HOST`.
 const HOST: u32 = 1;
@@ -49,6 +50,11 @@ pub fn is_pageable(address: u64) -> bool {
 /// Whether it is the host's memory, allocated or registered with the driver.
 pub fn is_page_locked(address: u64) -> bool {
     at::<u32>(address, MEMORY_TYPE) == Ok(HOST)
+}
+
+/// Where the allocation or mapping that has this address begins, and its size.
+pub fn range(address: u64) -> Option<(u64, u64)> {
+    Some((at::<u64>(address, RANGE_START_ADDR).ok()?, at::<usize>(address, RANGE_SIZE).ok()? as u64))
 }
 
 /// Whether it was allocated in the order of a stream.

@@ -168,6 +168,12 @@ fn ranks_that_wait_for_values_in_a_file_that_both_have_mapped_are_compared_by_th
     compared_by_memory(&work, "host");
 }
 
+#[test]
+fn ranks_that_wait_for_values_in_device_memory_that_one_opens_by_its_handle_are_compared_by_them() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    compared_by_memory(&work, "device");
+}
+
 fn compared_by_memory(work: &Work, memory: &str) {
     let crossed = in_memory(work, memory, "crossed");
     crossed.expect(CROSSED);

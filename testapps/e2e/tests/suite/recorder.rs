@@ -224,7 +224,7 @@ fn an_allocation_is_recorded_if_it_blocked() {
 
 #[test]
 fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow() {
-    const CALLS: [&str; 24] = [
+    const CALLS: [&str; 29] = [
         "cuCtxSetFlags",
         "cuKernelGetParamInfo",
         "cuCtxEnablePeerAccess",
@@ -235,6 +235,11 @@ fn a_call_that_may_wait_for_the_context_or_a_process_is_recorded_if_it_was_slow(
         "cuMemMap",
         "cuMemUnmap",
         "cuMemSetAccess",
+        "cuIpcGetMemHandle",
+        "cuIpcGetEventHandle",
+        "cuMemExportToShareableHandle",
+        "cuMemPoolExportPointer",
+        "cuMemPoolImportPointer",
         "cuIpcOpenMemHandle_v2",
         "cuIpcOpenEventHandle",
         "cuIpcCloseMemHandle",
