@@ -16,6 +16,8 @@ pub(crate) struct Folder {
     pub known: Profile,
     pub parts: Vec<PathBuf>,
     pub damaged: Vec<String>,
+    /// The parts among them, but for those of another version.
+    pub unreadable: Vec<PathBuf>,
 }
 
 impl Folder {
@@ -31,10 +33,15 @@ impl Folder {
             if !is_part(&name) {
                 continue;
             }
-            match found.known.take_part(files::read_in(path, &name)) {
+            let content = files::read_in(path, &name);
+            let is_another = content.as_ref().is_ok_and(|content| Profile::is_of_another_version(content));
+            match found.known.take_part(content) {
                 Ok(true) => found.parts.push(part),
                 Ok(false) => {}
-                Err(error) => found.damaged.push(format!("{}: not a part of a profile: {error}", part.display())),
+                Err(error) => {
+                    found.damaged.push(format!("{}: not a part of a profile: {error}", part.display()));
+                    found.unreadable.extend((!is_another).then_some(part));
+                }
             }
         }
         Ok(found)

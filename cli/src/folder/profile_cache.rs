@@ -66,9 +66,9 @@ impl Own {
             return;
         }
         let Ok(mut own) = Folder::read(&self.folder) else { return };
-        if !own.damaged.is_empty() {
-            let _ = fs::remove_dir_all(&self.folder);
-        } else if own.parts.len() > MANY_PARTS || bytes_in(&self.folder.join(IMAGES)) > MOST_IMAGE_BYTES_OF_ONE {
+        // They would stay, and be read at each start.
+        own.unreadable.iter().for_each(|part| drop(fs::remove_file(part)));
+        if own.parts.len() > MANY_PARTS || bytes_in(&self.folder.join(IMAGES)) > MOST_IMAGE_BYTES_OF_ONE {
             let _ = own.prune(MOST_IMAGE_BYTES_OF_ONE);
         }
         let entries = self.folder.parent().map(fs::read_dir).into_iter().flatten().flatten().flatten();
@@ -250,9 +250,13 @@ mod tests {
         sized(0, "left-over", MOST_BYTES / 2);
         own.keep_small();
         assert_eq!([0, 1, 2, 3].map(|number| of(number).exists()), [true, false, false, true]);
-        fs::write(of(0).join("cut.profile"), "lazyguard profile").unwrap();
+        let whole = lazyguard_core::profile::Profile::default().text();
+        for (name, text) in [("cut", &whole[..20]), ("whole", &whole), ("newer", "lazyguard profile 99\nend")] {
+            fs::write(of(0).join(format!("{name}.profile")), text).unwrap();
+        }
         own.keep_small();
-        assert!(!of(0).exists(), "a damaged one would never be used again");
+        let left = ["cut", "whole", "newer"].map(|name| of(0).join(format!("{name}.profile")).exists());
+        assert_eq!(left, [false, true, true], "a damaged part costs itself alone");
     }
 
     #[test]

@@ -99,6 +99,11 @@ impl Profile {
         format!("{FIRST}\n{lines}{}", end_of(lines))
     }
 
+    /// Whether another build may read it.
+    pub fn is_of_another_version(part: &[u8]) -> bool {
+        part.starts_with(FIRST.trim_end_matches('2').as_bytes()) && Self::parse(part) == Err(Damage::Foreign)
+    }
+
     pub fn parse(part: &[u8]) -> Result<Self, Damage> {
         let after = |first: &str| part.strip_prefix(first.as_bytes())?.strip_prefix(b"\n");
         let text = after(FIRST).or_else(|| after(WITHOUT_FATES));
@@ -186,6 +191,10 @@ mod tests {
         assert_eq!(Profile::parse(old.as_bytes()), Ok(sample()));
         let new = sample().text().replace(FIRST, "lazyguard profile 3");
         assert_eq!(Profile::parse(new.as_bytes()), Err(Damage::Foreign));
+        assert!(Profile::is_of_another_version(new.as_bytes()));
+        for part in [&old[..], &old[1..], &old[..60], ""] {
+            assert!(!Profile::is_of_another_version(part.as_bytes()), "{part}");
+        }
     }
 
     fn sample() -> Profile {
