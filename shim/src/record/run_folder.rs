@@ -81,7 +81,10 @@ impl RunFolder {
         // Another process of the job has the same folder, or this one before an exec.
         let places = [RUN_ROOT, RUN_OTHER_USERS].into_iter().filter_map(environment::get);
         let in_a_run = places.into_iter().any(|place| folder.parent() == Some(Path::new(&place)));
-        for again in 1..100 {
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        for again in 1..200 {
+            // A hundred execs, or containers whose first process is 1: the time tells the others.
+            let again = if again < 100 { again } else { nanos + again };
             let own = match again {
                 // All processes of a run have folders beside each other.
                 _ if in_a_run => PathBuf::from(format!("{}.{}", folder.display(), again + 1)),
@@ -236,6 +239,15 @@ fn exists(process: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_process_number_may_come_again_however_often() {
+        let base = std::env::temp_dir().join(format!("lazyguard-again-{}", std::process::id()));
+        let template = base.join("run").to_string_lossy().into_owned();
+        let made: std::collections::BTreeSet<_> = (0..250).map(|_| RunFolder::wanted(&template, 1).unwrap()).collect();
+        assert_eq!(made.len(), 250, "each has one of its own");
+        fs::remove_dir_all(base).unwrap();
+    }
 
     #[test]
     fn a_process_is_there_whoever_may_signal_it() {
