@@ -1,9 +1,12 @@
 /* The main thread leaves by pthread_exit. The process ends with its last thread, and exit handlers run; until then a signal ends it.
  *
- *   main_leaves joinable|detached|daemon|killed
+ *   main_leaves joinable|detached|daemon|killed|by_call
  *
- * bare and guarded: prints the same lines, exit 0; killed: signal 15. */
+ * by_call: it leaves by the system call, alone, and no exit handler runs.
+ *
+ * bare and guarded: prints the same lines, exit 0; killed: signal 15; by_call: exit 7. */
 #include <signal.h>
+#include <sys/syscall.h>
 
 #include "driver.h"
 
@@ -32,6 +35,12 @@ static void leave(void) {
   pthread_t thread;
   d = driver_open();
   atexit(handler);
+  if (strcmp(mode, "by_call") == 0) {
+    CK(d.init(0));
+    printf("without a context: %d\n", (int)d.ctx_synchronize());
+    fflush(stdout);
+    syscall(SYS_exit, 7);
+  }
   pthread_attr_init(&how);
   if (strcmp(mode, "joinable") != 0) pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
   EXPECT(pthread_create(&thread, &how, works, &d) == 0);

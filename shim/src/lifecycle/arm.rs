@@ -4,6 +4,7 @@
 //!
 //! Must not: allocate or lock in [`forked`], or fail the program's `cuInit`.
 
+use super::exit;
 use crate::lookup::{driver, dynamic_linker, forks, objects};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
@@ -225,7 +226,7 @@ fn begin_them(guard: &'static Guard) {
     }
     let bodies: [(_, fn(&'static Guard)); 2] = [
         ("lazyguard-watch", watchdog::run),
-        (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, watchdog::end)),
+        (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, end)),
     ];
     own_thread::leave_room_for(objects::thread_local_bytes());
     let begun = bodies.map(|(name, body)| (name, own_thread::begin(name, move || body(guard))));
@@ -240,6 +241,16 @@ fn begin_them(guard: &'static Guard) {
             }
         }
     }
+}
+
+/// The guard's threads are the last ones. After the system call `exit` the kernel would have ended the process with that status, without exit handlers.
+fn end(status: i32) {
+    if status == 0 {
+        return watchdog::end();
+    }
+    exit::finish();
+    // SAFETY: takes a number, and does not return.
+    unsafe { libc::_exit(status) }
 }
 
 const LOG: &str = "lazyguard-log";

@@ -73,7 +73,7 @@ extern "C-unwind" fn over(_: *mut c_void) {
 }
 
 #[inline(never)]
-fn finish() {
+pub fn finish() {
     // A signal handler has interrupted the guard itself: the recording has everything, as after a kill.
     if door::is_interrupted() {
         return;

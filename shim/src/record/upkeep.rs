@@ -23,12 +23,12 @@ const PIECES: usize = 256;
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
 
-/// `report` and `python` answer a request; `alone` is called if the guard's threads are the last ones.
+/// `report` and `python` answer a request; `alone` is called with the main thread's status if the guard's threads are the last ones.
 pub fn run(
     guard: &'static Guard,
     report: fn(&'static Guard) -> Option<HangReport>,
     python: fn() -> Option<String>,
-    alone: fn(),
+    alone: fn(i32),
 ) {
     let has_own = OnceCell::new();
     let left = || {
@@ -80,8 +80,8 @@ pub fn run(
             profile.write_news();
         }
         guard.log.follow(guard, folder);
-        if threads.as_ref().is_some_and(Alone::is_so) {
-            alone();
+        if let Some(status) = threads.as_ref().and_then(Alone::is_so) {
+            alone(status);
         }
     }
 }

@@ -62,22 +62,26 @@ impl Alone {
         File::open(format!("/proc/self/task/{}/stat", std::process::id())).ok()
     }
 
-    /// A main thread that has left stays as a zombie.
-    pub fn is_so(&self) -> bool {
+    /// The status that the main thread has left with, which stays as a zombie: other than 0 if it has left by the system call.
+    pub fn is_so(&self) -> Option<i32> {
         let opened = if self.kept.is_none() { Self::open() } else { None };
-        let Some(mut file) = self.kept.as_ref().or(opened.as_ref()) else { return false };
+        let mut file = self.kept.as_ref().or(opened.as_ref())?;
         let mut line = [0; 1024];
         let read = file.rewind().and_then(|()| file.read(&mut line)).unwrap_or(0);
-        left(&String::from_utf8_lossy(&line[..read])).is_some_and(|threads| threads <= COUNT.load(Ordering::Relaxed))
+        let (threads, status) = left(&String::from_utf8_lossy(&line[..read]))?;
+        (threads <= COUNT.load(Ordering::Relaxed)).then_some(status)
     }
 }
 
-/// Threads beside a main thread that has left.
-fn left(line: &str) -> Option<u32> {
-    // Behind the name in brackets, which may hold anything: the state is the 3rd field, the number of threads the 20th.
+/// Threads beside a main thread that has left, and its status.
+fn left(line: &str) -> Option<(u32, i32)> {
+    // Behind the name in brackets, which may hold anything: the state is the 3rd field, the number of threads the 20th, the
+    // status of a wait the 52nd.
     let mut fields = line.rsplit_once(')')?.1.split_whitespace();
     fields.next().filter(|state| *state == "Z")?;
-    fields.nth(16)?.parse::<u32>().ok()?.checked_sub(1)
+    let others = fields.nth(16)?.parse::<u32>().ok()?.checked_sub(1)?;
+    let waited = fields.nth(31).and_then(|status| status.parse().ok()).unwrap_or(0);
+    Some((others, libc::WEXITSTATUS(waited)))
 }
 
 pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
@@ -172,11 +176,15 @@ mod tests {
     #[test]
     fn the_main_thread_has_left_where_it_is_a_zombie() {
         let line = |state: &str, threads: u32| {
-            format!("7 (a) Z b) {state} 1 7 7 0 -1 4228100 1 0 0 0 0 0 0 0 20 0 {threads} 0 11 22 33\n")
+            format!(
+                "7 (a) Z b) {state} 1 7 7 0 -1 4228100 1 0 0 0 0 0 0 0 20 0 {threads} 0 11{} 1792\n",
+                " 22".repeat(29)
+            )
         };
         for (line, expect) in [
-            (line("Z", 3), Some(2)),
-            (line("Z", 1), Some(0)),
+            (line("Z", 3), Some((2, 7))),
+            (line("Z", 1), Some((0, 7))),
+            (line("Z", 1).replace(" 1792", ""), Some((0, 0))),
             (line("S", 3), None),
             (String::new(), None),
             ("7 (a) Z 1".to_owned(), None),
@@ -185,7 +193,7 @@ mod tests {
         }
         for holds in [true, false] {
             let alone = Alone::new(holds);
-            assert!(!alone.is_so() && !alone.is_so());
+            assert_eq!([alone.is_so(), alone.is_so()], [None; 2]);
         }
     }
 }
