@@ -15,7 +15,7 @@ use rustix::process::{waitpid, Pid, WaitOptions, WaitStatus};
 use serde_json::Value;
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
@@ -93,9 +93,17 @@ impl Runner {
     pub fn run(&self, name: &str, schedule: &Schedule, more: &[OsString]) -> Result<Ran, Failure> {
         let file = |extension: &str| self.root.join(format!("{name}.{extension}"));
         let (hung, found, output) = (file("hung"), file("json"), file("output"));
+        // The run would write behind it.
+        if fs::symlink_metadata(self.root.join(name)).is_ok_and(|about| about.is_symlink()) {
+            return Err(Failure::Input(format!(
+                "{}: it is a symbolic link, and none is followed",
+                self.root.join(name).display()
+            )));
+        }
         files::write(&hung, "[]")?;
         files::write(&self.schedule(name), &schedule.text())?;
-        let both = File::create(&output).and_then(|output| Ok((output.try_clone()?, output)));
+        let both = files::create_in(&self.root, &format!("{name}.output"))
+            .and_then(|output| Ok((output.try_clone()?, output)));
         let (out, error) = both.map_err(|error| Failure::at(&output, error))?;
         let own = std::env::current_exe().map_err(|error| Failure::at("this command", error))?;
         let folder = literal_folder(&self.root.join(name).display().to_string());

@@ -14,8 +14,8 @@ use lazyguard_core::run_folder::file::POINTS;
 use lazyguard_core::state::Caller;
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
-use std::fs::OpenOptions;
-use std::io::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -51,12 +51,24 @@ struct Seen {
     points: usize,
 }
 
+/// `lazyguard explore` writes some hundred bytes.
+const MOST_BYTES: u64 = 1 << 20;
+
+fn whole(file: File) -> io::Result<String> {
+    let mut text = String::new();
+    file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(io::Error::other("it is larger than 1 MiB"));
+    }
+    Ok(text)
+}
+
 impl Schedule {
     /// For a process of this rank; an unreadable one costs a line.
     pub fn read(path: &str, rank: &str, folder: Option<&RunFolder>) -> Option<Self> {
         let unread = |why: &_| format!("LAZYGUARD_SCHEDULE={path:?} cannot be read: {why}; no thread is held");
-        let read = files::open(path).and_then(std::io::read_to_string);
-        let text = read.inspect_err(|why: &std::io::Error| standard_error::line(&unread(why))).ok()?;
+        let read = files::open(path).and_then(whole);
+        let text = read.inspect_err(|why: &io::Error| standard_error::line(&unread(why))).ok()?;
         let mut left = 0;
         let mut holds = Vec::new();
         for line in text.lines() {

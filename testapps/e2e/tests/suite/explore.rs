@@ -4,7 +4,7 @@
 //! `LAZYGUARD_TEST_LONG` each is tried by three seeds, and its safe twin in 300 runs.
 
 use crate::run_passes_on::under;
-use lazyguard_e2e::{command, log_of, number, root, target, text, Json, Outcome, Run, Work, PATIENCE};
+use lazyguard_e2e::{command, hostile_program, log_of, number, root, target, text, Json, Outcome, Run, Work, PATIENCE};
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -290,6 +290,37 @@ fn a_private_folder_of_an_earlier_process_with_its_number_is_left_alone() {
     let script = "mkdir $TMPDIR/lazyguard-explore-$$ && exec \"$0\" explore --runs 0 true";
     let outcome = Run::new(&work, "sh").args(["-c", script]).args([command()]).finish();
     assert_eq!((outcome.code, outcome.left_behind().len()), (Some(0), 1), "{outcome}");
+}
+
+/// Another user may have planted it.
+#[test]
+fn a_link_in_the_folder_for_the_runs_is_not_written_through() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for name in ["run-0.output", "run-0"] {
+        let (out, victim) = (work.folder(&format!("out-{name}")), work.folder(&format!("victim-{name}")));
+        let precious = victim.join("file");
+        fs::write(&precious, "precious").unwrap_or_else(|error| panic!("{error}"));
+        let behind = if name == "run-0" { &victim } else { &precious };
+        std::os::unix::fs::symlink(behind, out.join(name)).unwrap_or_else(|error| panic!("{error}"));
+        let options = ["explore", "--runs", "1", "--within", "3s", "--out", &out.to_string_lossy(), "--", "true"];
+        let outcome = Run::new(&work, command()).args(options).finish();
+        assert!(outcome.code == Some(125) && outcome.stderr.contains("symbolic link"), "{outcome}");
+        assert_eq!(fs::read_to_string(&precious).unwrap_or_default(), "precious");
+        assert_eq!(fs::read_dir(&victim).into_iter().flatten().count(), 1, "{name}");
+    }
+}
+
+#[test]
+fn a_schedule_that_no_explore_can_have_written_is_not_read() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let schedule = work.path().join("schedule");
+    fs::write(&schedule, "# a comment\n".repeat(100_000)).unwrap_or_else(|error| panic!("{error}"));
+    let run = Run::new(&work, hostile_program("plain_job")).guarded().set("LAZYGUARD_SCHEDULE", &schedule);
+    let outcome = run.finish();
+    assert!(
+        outcome.code == Some(0) && outcome.stderr.contains("it is larger than 1 MiB; no thread is held"),
+        "{outcome}"
+    );
 }
 
 /// A shell that counts its runs in a file: in those of these numbers it hangs, in the others it is a shape of the races.
