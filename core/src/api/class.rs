@@ -76,7 +76,7 @@ pub enum Work {
 
 macro_rules! classes {
     ($($class:ident: $event:ident $work:ident $lane:ident $keep:ident $($fact:ident)*;)+) => {
-        /// The names are the driver documentation's own groups; the last five are those of NCCL.
+        /// The names are the driver documentation's own groups; the last six are those of NCCL.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Class {
             $($class,)+
@@ -162,6 +162,7 @@ classes! {
     Collective: communication Other RareEvents Always NCCL;
     PointToPoint: communication Other RareEvents Always NCCL;
     CollectiveGroup: communication Other RareEvents Always NCCL;
+    CommunicatorQuery: query Other Work Folded NCCL;
 }
 
 impl Class {

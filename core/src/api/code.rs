@@ -53,6 +53,7 @@ codes! {
     LG208 208 "a collective waits for ranks that have not joined";
     LG210 210 "a kernel's warps wait for each other, or for one that has ended";
     LG211 211 "a kernel cannot start because of another stream's in the hardware queue that they share";
+    LG212 212 "the context has failed, and the program goes on asking";
     LG299 299 "blocked, and none of the known patterns explains it";
 }
 

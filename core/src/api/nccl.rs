@@ -28,6 +28,8 @@ macro_rules! with_nccl_api {
                 => end(communicator);
             1007 CommunicatorEnd ncclCommAbort (communicator: Handle)
                 => end(communicator);
+            1008 CommunicatorQuery ncclCommGetAsyncError (communicator: Handle, error: Ptr)
+                => asks(communicator, error);
 
             // Collectives
             1010 Collective ncclReduce (from: Ptr, to: Ptr, count: usize, data_type: i32, operator: i32, root: i32, communicator: Handle, stream: Handle)

@@ -6,11 +6,11 @@
 //! Must not: keep more than a bounded number of records, whatever the recording's size; or attribute to a stream what an earlier
 //! stream of the same number did.
 
-use super::gathered::{Busy, Called, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
+use super::gathered::{Busy, Called, Failure, Fed, Fill, Load, Poll, SnapshotBuilder, MOST_WAITS};
 use super::snapshot::{EventWaitSeen, Snapshot};
 use super::view::cold_kind;
 use super::wait::Submitter;
-use crate::api::result::NOT_READY;
+use crate::api::result::{loses_work, NOT_READY};
 use crate::api::{Asked, Class, ColdKind, GraphPart, NodeKind, Stores, ValueWait, ValueWrite};
 use crate::replay::{Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
@@ -75,6 +75,9 @@ impl SnapshotBuilder {
     pub fn push(&mut self, entry: &Entry) {
         let record = &entry.record;
         self.last = self.last.max(record.entered).max(record.returned);
+        if record.kind.is_call() {
+            self.fails_or_works(entry);
+        }
         match record.kind {
             Kind::Hazard | Kind::Preload | Kind::Communication => return,
             Kind::Seen | Kind::Activity => return self.seen(record),
@@ -86,7 +89,7 @@ impl SnapshotBuilder {
                 }
                 self.load(entry.thread, record, false);
             }
-            Kind::Queries if record.result == NOT_READY => return self.poll(entry),
+            Kind::Queries if record.result == NOT_READY || loses_work(record.result) => return self.poll(entry),
             Kind::Queries => {
                 // The thread may poll other streams or events in turns; those polls continue.
                 if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
@@ -108,6 +111,21 @@ impl SnapshotBuilder {
         if record.returned == 0 || record.result == 0 {
             self.succeeded(entry);
             self.feeds(entry);
+        }
+    }
+
+    /// Notes the first error of a failed context, until a call shows that the context works.
+    fn fails_or_works(&mut self, entry: &Entry) {
+        let record = &entry.record;
+        let class = record.entry_point.class();
+        if loses_work(record.result) {
+            let new = || Failure { thread: entry.thread, record: *record };
+            let first = self.failures.entry(record.context).or_insert_with(new);
+            if first.record.entered > record.entered {
+                *first = new();
+            }
+        } else if record.result == 0 && record.returned != 0 && (class.answers_for_work() || record.submitted()) {
+            self.failures.remove(&record.context);
         }
     }
 
@@ -277,7 +295,12 @@ impl SnapshotBuilder {
         let record = entry.record;
         let Payload::Queries { count, .. } = record.payload() else { return };
         let asked = Asked { times: count, since: record.entered, last: record.returned };
-        if let Some(busy) = self.busy.get_mut(&record.stream) {
+        let is_waiting = record.result == NOT_READY;
+        if !is_waiting {
+            // Another error, or none before, is another poll.
+            let polls = self.polls.get_mut(&entry.thread_number);
+            polls.into_iter().for_each(|polls| polls.retain(|poll| poll.record.result == record.result));
+        } else if let Some(busy) = self.busy.get_mut(&record.stream) {
             let before = busy.asked.filter(|before| before.last > busy.moved);
             busy.asked = Some(before.map_or(asked, |before| before.and(asked)));
         }

@@ -134,3 +134,30 @@ fn memory_is_told_as_it_was_seen_after_the_wait() {
     let wait = &story.snapshot().waits[0];
     assert_eq!((wait.holds, wait.satisfied), (Some(5), true));
 }
+
+#[test]
+fn a_poll_whose_context_has_failed_is_lg212_and_names_the_first_error() {
+    let story = TestTrace::new();
+    story.launch(0, 10, "k").asks(20, 0, 0).fails(7, [30, NOW - 1000], 719);
+    let snapshot = story.snapshot();
+    assert_eq!(snapshot.blocked.len(), 1, "{:#?}", snapshot.blocked);
+    assert_eq!((snapshot.blocked[0].error, snapshot.blocked[0].entered), (Some(719), 30));
+    let diagnosis = story.diagnosis();
+    let verdict = &diagnosis.verdicts[0];
+    assert_eq!((diagnosis.status, verdict.code), (crate::diagnose::Status::Hang, crate::diagnose::Code::LG212));
+    let first = "the context has failed with 719 (CUDA_ERROR_LAUNCH_FAILED) at cuStreamQuery of thread 7 at ";
+    assert!(verdict.sentence.starts_with(first), "{}", verdict.sentence);
+    assert_eq!(verdict.culprits[0].operation.at, 30);
+}
+
+#[test]
+fn a_poll_that_gives_another_error_or_stopped_long_ago_is_no_failed_context() {
+    for (error, last) in [(2, NOW - 1000), (909, NOW - 1000), (719, NOW - 3 * SECOND)] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "k").fails(7, [30, last], error);
+        assert!(story.snapshot().blocked.is_empty(), "{error} until {last}");
+    }
+    let story = TestTrace::new();
+    story.launch(0, 10, "k").fails(7, [30, 2 * SECOND], 700).launch(1, 3 * SECOND, "k");
+    assert!(story.snapshot().failures.is_empty(), "a later launch has succeeded");
+}

@@ -153,6 +153,11 @@ pub(super) fn end(path: &Path<'_>) -> Vec<String> {
         End::Driver => {
             vec!["nothing is known to be in flight that it could wait for, so it waits inside the driver".to_owned()]
         }
+        End::Failed(Some(first)) => {
+            let (thread, call) = (first.thread, &first.operation.call);
+            vec![format!("thread {thread} got that error first, from {call} at {}", time(first.operation.at))]
+        }
+        End::Failed(None) => Vec::new(),
         End::Cycle(Some(culprit)) => vec![format!("that in turn waits for {}: a cycle", culprit.operation())],
         End::Cycle(None) => vec!["that in turn waits for the first of these: a cycle".to_owned()],
     }

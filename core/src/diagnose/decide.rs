@@ -313,8 +313,8 @@ fn is_unseen(finding: &Finding<'_>) -> Option<u32> {
 
 /// Rank of the report: the call that blocks the others first. A code without a rank comes last.
 fn order(code: Code) -> usize {
-    use Code::{LG201, LG202, LG203, LG204, LG205, LG206, LG207, LG208, LG211};
-    const RANKS: [Code; 9] = [LG202, LG201, LG206, LG207, LG203, LG205, LG204, LG208, LG211];
+    use Code::{LG201, LG202, LG203, LG204, LG205, LG206, LG207, LG208, LG211, LG212};
+    const RANKS: [Code; 10] = [LG212, LG202, LG201, LG206, LG207, LG203, LG205, LG204, LG208, LG211];
     RANKS.iter().position(|&ranked| ranked == code).unwrap_or(RANKS.len())
 }
 

@@ -5,7 +5,7 @@ use super::needs::{is_legacy, loads_module, may_have_passed, Decision};
 use super::operation::{BusyStream, Extent, OperationSeen};
 use super::path::{culprit, End, Path, Peers, SharedQueue, Step, Unseen};
 use super::paths::{copies_between_devices, Paths};
-use super::snapshot::{BlockedCall, Snapshot};
+use super::snapshot::{BlockedCall, FailureSeen, Snapshot};
 use super::verdict::Culprit;
 use super::view::is_of_a_pool;
 use super::wait::WaitSeen;
@@ -51,7 +51,8 @@ impl<'a> Decision<'a> {
     pub(super) fn finding(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
         let mut finding = self.finding_by_what_is_seen(call)?;
         // The named operation may have ended, and the call wait for something that cannot be named.
-        let is_named = !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting | End::Driver);
+        let is_named =
+            !matches!(finding.path.end, End::Unseen(_) | End::Fed(..) | End::Meeting | End::Driver | End::Failed(_));
         if let Some(unseen @ (Unseen::Stream | Unseen::Destroyed(_))) = self.unseen(call).filter(|_| is_named) {
             finding.conclusive &= finding.path.shows_itself() || self.paths.ends_busy(&finding.path);
             finding.because.push(messages::unseen(&unseen));
@@ -82,6 +83,18 @@ impl<'a> Decision<'a> {
         finding
     }
 
+    /// LG212: no later call of the context succeeds.
+    fn failed(&self, call: &'a BlockedCall, error: i32) -> Finding<'a> {
+        let of_context = |failure: &&FailureSeen| {
+            failure.result == error && failure.stream.as_ref().is_none_or(|stream| stream.context == call.context)
+        };
+        let first = self.snapshot.failures.iter().find(of_context);
+        let culprit =
+            first.and_then(|first| Some(Culprit { stream: first.stream.clone()?, operation: first.operation.clone() }));
+        let finding = self.by_its_end(vec![call], Path::to(End::Failed(first)));
+        Finding { culprits: culprit.into_iter().collect(), ..finding }
+    }
+
     /// A launch that returns when its kernel has ended, as `CUDA_LAUNCH_BLOCKING` has it.
     fn launch_blocking(&self, call: &'a BlockedCall, class: Class) -> Option<Finding<'a>> {
         let launches = matches!(class, Class::Launch | Class::GraphLaunch) && self.snapshot.launch_blocking;
@@ -106,6 +119,9 @@ impl<'a> Decision<'a> {
     }
 
     fn finding_by_what_is_seen(&self, call: &'a BlockedCall) -> Option<Finding<'a>> {
+        if let Some(error) = call.error {
+            return Some(self.failed(call, error));
+        }
         let class = call.call.class()?;
         if class.is_of_nccl() || class == Class::Link {
             let end = if class == Class::Link { End::Driver } else { End::Meeting };
@@ -217,6 +233,7 @@ impl<'a> Decision<'a> {
             End::Cycle(_) => path.waits().all(|wait| by_loading || self.is_for_others_alone(wait)),
             // A kernel that fills the device may end as any other, and the thread that feeds a stream may pause.
             End::Filled(..) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => false,
+            End::Failed(_) => true,
             End::Runs(_) | End::Peers(..) => by_loading,
             End::Unwritten(wait, _) => {
                 by_loading || !on.is_some_and(|stream| may_have_passed(stream, wait)) && self.is_for_others_alone(wait)
@@ -240,9 +257,8 @@ impl<'a> Decision<'a> {
             self.paths.from(s.stream.number, Nanos::MAX).is_some_and(|path| match &path.end {
                 End::Runs(_) | End::Peers(..) | End::Filled(..) => true,
                 End::Host(host, _) => host.doing.is_none_or(ThreadActivity::goes_on),
-                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver | End::Unseen(_) => {
-                    false
-                }
+                End::Unwritten(..) | End::Cycle(_) | End::Fed(..) | End::Meeting => false,
+                End::Driver | End::Unseen(_) | End::Failed(_) => false,
             })
         })
     }

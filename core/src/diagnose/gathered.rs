@@ -37,6 +37,12 @@ pub(super) struct Busy {
     pub(super) graphs_call: HashMap<u64, Nanos>,
 }
 
+/// The first call that gave the error of a failed context.
+pub(super) struct Failure {
+    pub thread: u32,
+    pub record: Record,
+}
+
 /// Operations kept of one stream, the first ones; of those that take no time as many again.
 const MOST_OPERATIONS: usize = 48;
 
@@ -159,6 +165,8 @@ pub struct SnapshotBuilder {
     /// By context: waits of everything that is submitted later.
     pub(super) context_waits: Vec<(u32, EventWaitSeen)>,
     pub(super) polls: HashMap<u32, Vec<Poll>>,
+    /// By context.
+    pub(super) failures: BTreeMap<u16, Failure>,
     pub(super) called: Vec<Called>,
     pub(super) graph_calls: GraphCalls,
     /// By context: since when a call waits for it to be idle.

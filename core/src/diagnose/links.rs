@@ -134,7 +134,7 @@ fn along(path: &Path<'_>) -> (Parties, Parties) {
         End::Runs(culprit) => vec![(operation(culprit), "")],
         End::Peers(peers) => vec![(operation(&peers.culprit), ""), (Party::Ranks, "waits for other ranks")],
         End::Meeting => vec![(Party::Ranks, "")],
-        End::Unseen(_) | End::Driver => vec![(Party::Unseen, "")],
+        End::Unseen(_) | End::Driver | End::Failed(_) => vec![(Party::Unseen, "")],
         End::Unwritten(wait, _) => vec![
             (Party::Operation { stream: wait.stream.number, at: wait.at }, ""),
             (Party::Write(wait.address), "waits for a value that no submitted operation writes"),

@@ -3,9 +3,10 @@
 use super::graph::GraphSeen;
 use super::operation::{FedStream, Launches, OperationSeen, StreamRef};
 use super::path::{End, Path, Peers, SharedQueue, Step, Unseen};
-use super::snapshot::{BlockedCall, ColdLoadSeen, HostFunctionSeen, Snapshot};
+use super::snapshot::{BlockedCall, ColdLoadSeen, FailureSeen, HostFunctionSeen, Snapshot};
 use super::verdict::Culprit;
 use super::wait::{NewestWrite, WaitSeen};
+use crate::api::result::error_in_words;
 use crate::api::{counted, ordinal, Asked, Class, Code, ThreadActivity};
 use crate::demangle::demangle;
 use crate::Nanos;
@@ -90,6 +91,7 @@ pub(super) fn waits_for(path: &Path<'_>) -> String {
         }
         End::Meeting => "other ranks".to_owned(),
         End::Driver => "something inside the driver".to_owned(),
+        End::Failed(_) => "a context that has failed".to_owned(),
         End::Unseen(Unseen::Stream) => "a stream that the guard does not follow".to_owned(),
         End::Unseen(Unseen::Streams) => "streams that the guard does not follow".to_owned(),
         End::Unseen(Unseen::Destroyed(_)) => "destroyed streams that the guard no longer follows".to_owned(),
@@ -136,6 +138,7 @@ pub(super) fn sentence_by_its_end(calls: &[&BlockedCall], path: &Path<'_>) -> St
             let call = calls.first().map_or_else(|| "a call".to_owned(), |call| call.call.to_string());
             format!("{call} has not returned, and nothing is known to be in flight that it could wait for")
         }
+        End::Failed(first) => failed(*first, calls.first().copied()),
         End::Runs(_) | End::Peers(..) | End::Meeting | End::Fed(..) | End::Unseen(_) => match calls.first() {
             Some(call) if call.queries.is_some() => {
                 format!("{} goes on answering \"not ready\": it waits for {}", call.call, waits_for(path))
@@ -144,6 +147,20 @@ pub(super) fn sentence_by_its_end(calls: &[&BlockedCall], path: &Path<'_>) -> St
             None => format!("submitted work waits for {}", waits_for(path)),
         },
     }
+}
+
+const FAILED_FIX: &str =
+    "stop at the first error other than \"not ready\": no later call of this context succeeds, until the \
+                          process ends or the device is reset; compute-sanitizer finds the kernel's fault";
+
+fn failed(first: Option<&FailureSeen>, call: Option<&BlockedCall>) -> String {
+    let error = call.and_then(|call| call.error).map(error_in_words).unwrap_or_default();
+    let first = first.map(|first| {
+        let (call, at) = (&first.operation.call, time(first.operation.at));
+        format!(" at {call} of thread {} at {at}", first.thread)
+    });
+    let asks = call.map(|call| format!(" by {}", call.call)).unwrap_or_default();
+    format!("the context has failed with {error}{}, and the program goes on asking{asks}", first.unwrap_or_default())
 }
 
 /// The change, by the operation at the end of a path.
@@ -166,6 +183,7 @@ pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
             format!("launch {filler} with fewer blocks, so that {victim} finds room beside it, or launch {victim} first")
         }
         End::Fed(..) => String::new(),
+        End::Failed(_) => FAILED_FIX.to_owned(),
         End::Unseen(unseen) => to_see(unseen).to_owned(),
         End::Driver => {
             "see the stack of that thread, and what the driver and the kernel's log (dmesg) say of the device".to_owned()
@@ -227,10 +245,12 @@ fn function(name: Option<&String>, otherwise: &str) -> String {
 
 pub(crate) fn blocked(call: &BlockedCall) -> String {
     let (thread, since) = (thread(call.thread, &call.thread_name), time(call.entered));
-    let (call, queries, of, on) = (&call.call, call.queries, of(call.function.as_ref()), on(call.stream.as_ref()));
+    let (call, queries, error, of, on) =
+        (&call.call, call.queries, call.error, of(call.function.as_ref()), on(call.stream.as_ref()));
     match queries.map(|queries| counted(queries, "time")) {
         Some(times) => {
-            format!("{thread} has polled {call}{on} {times} since {since}, and the answer was \"not ready\" each time")
+            let answer = error.map_or_else(|| "\"not ready\"".to_owned(), error_in_words);
+            format!("{thread} has polled {call}{on} {times} since {since}, and the answer was {answer} each time")
         }
         None => format!("{thread} is in {call}{of}{on} since {since}"),
     }

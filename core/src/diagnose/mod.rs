@@ -69,7 +69,7 @@ pub use messages::needs_idle;
 pub use occupancy::{resident_blocks, Device, Needs};
 pub use operation::{BusyStream, Extent, FedStream, Feeder, OperationSeen, Origin, StreamRef};
 pub use snapshot::{
-    BlockedCall, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
+    BlockedCall, ColdLoadSeen, EventWaitSeen, FailureSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
 };
 pub use verdict::{Confidence, Culprit, Diagnosis, ShownRecord, Status, Verdict};
 pub use wait::{NewestWrite, WaitSeen, WriteSeen};

@@ -1,7 +1,7 @@
 //! A wait-for path: its steps, and what it ends at.
 
 use super::operation::{BusyStream, FedStream, OperationSeen, StreamRef};
-use super::snapshot::{ColdLoadSeen, EventWaitSeen, HostFunctionSeen, UnfollowedWork};
+use super::snapshot::{ColdLoadSeen, EventWaitSeen, FailureSeen, HostFunctionSeen, UnfollowedWork};
 use super::verdict::Culprit;
 use super::wait::WaitSeen;
 use crate::api::Code;
@@ -56,6 +56,8 @@ pub(super) enum End<'a> {
     /// More is submitted to these streams without a pause; with the newest operation of the first.
     Fed(Vec<&'a FedStream>, Culprit),
     Unseen(Unseen<'a>),
+    /// The context has failed, with the first call that gave its error.
+    Failed(Option<&'a FailureSeen>),
     /// With the wait in the cycle, once the path has passed a wait.
     Cycle(Option<Culprit>),
 }
@@ -72,6 +74,7 @@ impl End<'_> {
     /// How likely it is not to end, the likeliest first; and the code of a finding whose path ends there.
     pub fn rank_and_code(&self) -> (u8, Code) {
         match self {
+            End::Failed(_) => (0, Code::LG212),
             End::Unwritten(..) | End::Cycle(_) => (1, Code::LG203),
             End::Host(..) => (2, Code::LG207),
             End::Filled(..) => (3, Code::LG206),
@@ -123,7 +126,7 @@ impl<'a> Path<'a> {
             | End::Filled(_, culprit)
             | End::Fed(_, culprit) => Some(culprit),
             End::Cycle(culprit) => culprit.as_ref(),
-            End::Meeting | End::Driver | End::Unseen(_) => None,
+            End::Meeting | End::Driver | End::Unseen(_) | End::Failed(_) => None,
         }
     }
 
@@ -179,7 +182,7 @@ impl<'a> Path<'a> {
             End::Runs(_) | End::Peers(_) | End::Filled(..) | End::Unseen(_) => false,
             End::Unwritten(wait, _) => wait.holds.is_some(),
             End::Host(host, _) => !host.or_another,
-            End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver => true,
+            End::Cycle(_) | End::Fed(..) | End::Meeting | End::Driver | End::Failed(_) => true,
         }
     }
 

@@ -1,6 +1,6 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
-use super::operation::{BusyStream, FedStream, Origin, StreamRef};
+use super::operation::{BusyStream, FedStream, OperationSeen, Origin, StreamRef};
 use super::wait::WaitSeen;
 use crate::api::{Call, ColdKind, ComputeTime, ThreadActivity};
 use crate::replay::more_than_a_queue_holds;
@@ -41,6 +41,9 @@ pub struct BlockedCall {
     /// The thread's recent processor time, during a load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computes: Option<ComputeTime>,
+    /// The error that each of its queries gave, if that is one that ends a context.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<i32>,
     /// Whether it instantiates a graph whose kernels may need more local memory than the context has.
     pub sets_aside: bool,
     /// Whether it is the guard's own, ahead of the program's use.
@@ -49,6 +52,19 @@ pub struct BlockedCall {
     /// From where it was made.
     #[serde(flatten)]
     pub origin: Origin,
+}
+
+/// The first call that gave the error of a failed context.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailureSeen {
+    /// The thread's id.
+    pub thread: u32,
+    /// The error.
+    pub result: i32,
+    /// The call's stream.
+    pub stream: Option<StreamRef>,
+    /// The call.
+    pub operation: OperationSeen,
 }
 
 /// A stream's wait for an event behind unended work.
@@ -151,6 +167,9 @@ pub struct Snapshot {
     pub unfollowed: Vec<UnfollowedWork>,
     /// Threads, contexts and streams beyond the tables' capacity.
     pub without_entry: u64,
+    /// Failed contexts' first errors, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailureSeen>,
     /// Unsatisfied waits, oldest first.
     pub waits: Vec<WaitSeen>,
     /// Waits for events, oldest first.

@@ -164,6 +164,11 @@ impl TestTrace {
         self.polls_until(id, [from, to], call, stream, event, None)
     }
 
+    /// A thread polls the first stream, and each query gives this error.
+    pub fn fails(&self, id: u32, [from, to]: [u64; 2], error: i32) -> &Self {
+        self.answered(id, [from, to], ("cuStreamQuery", 0, 0), error, None)
+    }
+
     /// The trace's own thread asks once for a stream, by an event where one is named.
     pub fn asks(&self, at: u64, stream: usize, event: u64) -> &Self {
         let call = if event == 0 { "cuStreamQuery" } else { "cuEventQuery" };
@@ -183,6 +188,17 @@ impl TestTrace {
         event: u64,
         in_progress: Option<u64>,
     ) -> &Self {
+        self.answered(id, [from, to], (call, stream, event), NOT_READY, in_progress)
+    }
+
+    fn answered(
+        &self,
+        id: u32,
+        [from, to]: [u64; 2],
+        (call, stream, event): (&str, usize, u64),
+        answer: i32,
+        in_progress: Option<u64>,
+    ) -> &Self {
         let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
         let enter = |at| {
             let raw = RawPayload::about(event).with_queries(1);
@@ -194,7 +210,7 @@ impl TestTrace {
         for part in 0..=QUERIES {
             let at = from + (to - from) / QUERIES * part;
             let (open, class) = enter(at);
-            slot.close(open, class, at + 1, NOT_READY);
+            slot.close(open, class, at + 1, answer);
             slot.unmark();
         }
         in_progress.map(enter);

@@ -208,7 +208,7 @@ fn has_pattern(path: &Path<'_>) -> bool {
         _ if path.barrier().is_some() => true,
         End::Filled(..) | End::Peers(_) => true,
         End::Host(host, _) => !host.or_another && !host.doing.is_some_and(ThreadActivity::goes_on),
-        End::Meeting | End::Driver | End::Fed(..) | End::Unseen(_) => false,
+        End::Meeting | End::Driver | End::Fed(..) | End::Unseen(_) | End::Failed(_) => false,
         End::Cycle(_) | End::Unwritten(..) | End::Runs(_) => !path.may_be_meant(),
     }
 }

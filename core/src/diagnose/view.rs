@@ -1,13 +1,14 @@
 //! Gathered facts with names in the place of numbers.
 
-use super::gathered::{Called, Fed, Fill, Poll, SnapshotBuilder};
+use super::gathered::{Called, Failure, Fed, Fill, Poll, SnapshotBuilder};
 use super::graph::GraphSeen;
 use super::graph_calls::Launch;
 use super::operation::{BusyStream, Extent, FedStream, Feeder, Launches, OperationSeen, Origin, StreamRef};
 use super::snapshot::{
-    BlockedCall, ColdLoadSeen, EventWaitSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
+    BlockedCall, ColdLoadSeen, EventWaitSeen, FailureSeen, HostFunctionSeen, RunnableThread, Snapshot, UnfollowedWork,
 };
 use super::wait::{wait_seen, NewestWrite, Submitter, WaitSeen, WriteSeen};
+use crate::api::result::loses_work;
 use crate::api::{Asked, Call, Class, ColdKind, EntryPoint, ValueWrite};
 use crate::map::{HashMap, HashSet};
 use crate::trace::read::{Recording, Source, StringTable, ThreadSeen};
@@ -58,6 +59,7 @@ impl SnapshotBuilder {
             without_entry: recording.facts().without_entry,
             waits: view.waits(),
             event_waits,
+            failures: view.failures(),
             host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
             loads: view.loads(),
             runnable,
@@ -208,6 +210,18 @@ impl<S: Source> View<'_, S> {
         })
     }
 
+    fn failures(&self) -> Vec<FailureSeen> {
+        let seen = |failure: &Failure| FailureSeen {
+            thread: failure.thread,
+            result: failure.record.result,
+            stream: self.stream_ref(failure.record.stream),
+            operation: self.operation(&failure.record),
+        };
+        let mut failures: Vec<_> = self.builder.failures.values().map(seen).collect();
+        order::sort_by_key(&mut failures, |failure| failure.operation.at);
+        failures
+    }
+
     pub fn unfollowed(&self) -> Vec<UnfollowedWork> {
         let contexts = self.recording.contexts().iter();
         let may_run = contexts.filter(|context| context.alive && context.orphaned_until > context.idle_until);
@@ -286,6 +300,7 @@ impl<S: Source> View<'_, S> {
             no_entry: call.stream != 0 && self.recording.stream(call.stream).is_none(),
             compiles: call.kind == Kind::ColdModule && self.builder.replay.images.compiles(call),
             computes: computes.map(|(_, time)| *time),
+            error: Some(call.result).filter(|result| call.kind == Kind::Queries && loses_work(*result)),
             sets_aside: call.sets_aside(),
             is_guards: call.kind == Kind::Preload,
             origin: self.origin(call),

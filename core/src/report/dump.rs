@@ -140,6 +140,7 @@ mod tests {
             no_entry: false,
             compiles: false,
             computes: None,
+            error: None,
             sets_aside: false,
             is_guards: false,
             origin: Origin::default(),

@@ -50,6 +50,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         no_entry: false,
         compiles: false,
         computes: None,
+        error: None,
         sets_aside: false,
         is_guards: false,
         origin: from(0x30),

@@ -1,6 +1,7 @@
 //! The records of a thread's calls: opened before a call, closed behind it.
 
 use super::thread::{mark_at, unmark, ThreadSlot, LANE_AT, NUMBER_AT};
+use crate::api::result::{loses_work, NOT_READY};
 use crate::api::{Asked, Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{record, thread as place};
@@ -169,14 +170,15 @@ impl ThreadSlot {
         false
     }
 
-    /// The owner's queries of a poll; `None` if its newest record is another one, or no answer was "not ready".
+    /// The owner's queries of a poll; `None` if its newest record is another one, or no answer was "not ready" or the
+    /// error of a failed context.
     pub fn asking(&self) -> Option<Asked> {
-        const NOT_READY: u64 = 600;
         let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
         let newest = self.recorder.newest(&self.writers[Lane::Work as usize], FOLDED_AMONG);
+        let goes_on = |result: u64| result as i32 == NOT_READY || loses_work(result as i32);
         let queries = newest.take_while(|place| get(place, record::HEAD) >> 16 & 0xff == Kind::Queries as u64);
         queries
-            .filter(|place| self.in_use() && get(place, record::HEAD) >> RESULT_AT == NOT_READY)
+            .filter(|place| self.in_use() && goes_on(get(place, record::HEAD) >> RESULT_AT))
             .map(|place| [record::ENTERED, record::RETURNED, record::EXTENT].map(|word| get(place, word)))
             .min()
             .map(|[since, last, times]| Asked { times, since, last })

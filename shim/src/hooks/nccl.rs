@@ -8,8 +8,8 @@
 //! Must not: call NCCL on a communicator that the program has not used successfully; or change what the program gets.
 
 use super::call::{armed, begin, Call, Entry, Real};
-use crate::lookup::driver::Handle;
-use crate::lookup::nccl::{begun, rank_and_count, SUCCESS};
+use crate::lookup::driver::{Handle, NOT_READY};
+use crate::lookup::nccl::{begun, rank_and_count, IN_PROGRESS, SUCCESS};
 use crate::record::guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{door, thread};
@@ -290,6 +290,29 @@ pub(super) fn split(
 pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> i32 {
     let before = |call: &mut Call| call.enters(call.communicator(communicator));
     around(entry, (NOT_AT_HAND, before), real, |_| false, |_, _| {})
+}
+
+/// The program asks whether a communicator that does not block is ready. "In progress" is a query that is not ready, which others like it join; another
+/// answer leaves a record only behind those.
+pub(super) fn asks(entry: Entry, communicator: Handle, error: *mut c_void, real: impl Real) -> i32 {
+    let result = real();
+    // SAFETY: NCCL has accepted the pointer, and stored there.
+    let state = (result == SUCCESS).then(|| unsafe { error.cast::<i32>().as_ref() }.copied()).flatten();
+    let is_in_progress = state == Some(IN_PROGRESS);
+    let has_asked = |guard| thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some());
+    let Some(guard) = armed().filter(|guard| is_in_progress || has_asked(guard)) else { return result };
+    door::inside(|| {
+        let mut call = None;
+        let Some(call) = begin(guard, entry, &mut call) else { return };
+        let (class, number) = (entry.entry_point.class(), call.communicator(communicator).map_or(0, |one| one.number));
+        let (kind, queries) = Kind::of_call(class);
+        let (caller, raw) = (call.caller.address as u64, RawPayload::about(number.into()).with_queries(queries));
+        let record = Record { kind, caller, raw, entered: call.entered, ..Record::of(entry.entry_point) };
+        let open = call.slot.open(&record, class);
+        call.slot.close(open, class, call.entered, if is_in_progress { NOT_READY } else { SUCCESS });
+        call.slot.leave();
+    });
+    result
 }
 
 pub(super) fn end(entry: Entry, communicator: Handle, real: impl Real) -> i32 {

@@ -126,6 +126,10 @@ fn error_on_its_way() -> i32 {
 }
 
 impl GpuDump {
+    pub fn was_taken(&self) -> bool {
+        self.taken.load(Ordering::Relaxed)
+    }
+
     /// `is_local`: a look into the folder waits for no network.
     #[cold]
     #[inline(never)]

@@ -42,6 +42,10 @@ pub fn what_is_known(guard: &'static Guard, threshold: Nanos, awake_since: Nanos
         }
     }
     snapshot.blocked.retain(|call| call.queries.is_some() || inside.contains(&(call.thread, call.entered)));
+    if guard.gpu_dump.was_taken() {
+        // The error is the guard's own.
+        snapshot.blocked.retain(|call| call.error.is_none());
+    }
     for call in &mut snapshot.blocked {
         call.past_threshold = now.saturating_sub(call.entered.max(awake_since)) >= threshold;
     }

@@ -3,7 +3,7 @@
 
 use crate::marker::{answered, left};
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{anonymised, command, library, log_of, root, Outcome, Run, Running, Work};
+use lazyguard_e2e::{anonymised, command, library, log_of, root, target, Outcome, Run, Running, Work};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -499,4 +499,27 @@ fn of_random_faults_the_rank_is_named_by_the_recordings_that_a_kill_leaves() {
             assert!(is_told, "seed {seed}, {ranks} ranks, without rank {other}, {described}\n{said}");
         }
     }
+}
+
+/// A communicator that does not block, and that the program asks about.
+fn polled(how: &str) -> Outcome {
+    let work = Work::new(&format!("nccl-polls-{how}"));
+    let program = target().join("ranks/nccl_polls").display().to_string();
+    let options = ["--hang-after", "500ms", "--on-hang", "kill", "--kill-after", "0"];
+    under(&work, &options, &[program, how.to_owned()]).start().finish_within(lazyguard_e2e::PATIENCE)
+}
+
+#[test]
+fn a_communicator_that_never_becomes_ready_is_a_hang_and_a_late_one_is_none() {
+    for how in ["init", "split"] {
+        let outcome = polled(how);
+        assert_eq!(outcome.code, Some(117), "{how}: {outcome}");
+        let said = "LG208 (likely): ncclCommGetAsyncError goes on answering \"not ready\": it waits for other ranks.";
+        assert!(outcome.stderr.contains(said), "{how}: {outcome}");
+    }
+    let work = Work::new("nccl-polls-late");
+    let program = target().join("ranks/nccl_polls").display().to_string();
+    let late = under(&work, &["--hang-after", "2s", "--on-hang", "kill"], &[program, "late".to_owned()]);
+    let late = late.start().finish_within(lazyguard_e2e::PATIENCE);
+    assert_eq!((late.code, late.stdout.as_str()), (Some(0), "ready\n"), "{late}");
 }
