@@ -1,6 +1,6 @@
 # Rank 0 submits an all-reduce, uses an operation for the first time, and only then lets rank 1 go on to its own all-reduce.
 # code: LG202
-# blame: rank 0 has called collective 2 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: .*; rank 1 has not called it, and its main thread was at cold_kernel_under_all_reduce\.py:12 in <module>
+# blame: rank 0 has called collective 2 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: .*; rank 1 has not called it, and its main thread .*cold_kernel_under_all_reduce\.py:12
 # with-profile: completes
 import torch
 from job import dist, rank, store, values

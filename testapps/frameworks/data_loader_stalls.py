@@ -1,6 +1,6 @@
 # The data loader's worker of rank 1 stops at its sixth item.
 # code: LG208
-# blame: rank 1 has not called collective 6 of communicator 0 \(AllReduce of 1,048,576 float32, sum\), and its main thread was at data_loader_stalls\.py:20 in <module>, which has led to
+# blame: rank 1 has not called collective 6 of communicator 0 \(AllReduce of 1,048,576 float32, sum\), and its main thread .*data_loader_stalls\.py:20
 import time
 
 import torch

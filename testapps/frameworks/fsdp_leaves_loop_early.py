@@ -1,6 +1,6 @@
 # Fully sharded: rank 1 has a batch less than rank 0, and leaves the loop.
 # code: LG208
-# blame: rank 1 has not called collective \d+ of communicator \d+ \(AllGather of [\d,]+ float32\), and its main thread was at fsdp_leaves_loop_early\.py:21 .*; rank 0 waits in it\.$
+# blame: rank 1 has not called collective \d+ of communicator \d+ \(AllGather of [\d,]+ float32\), and its main thread .*fsdp_leaves_loop_early\.py:21.*; rank 0 waits in it\.$
 import time
 
 import torch

@@ -1,6 +1,6 @@
 # Rank 0 submits an all-reduce, has PyTorch compile an operation (erfinv has no machine code in it), and only then lets rank 1 go on to its own all-reduce.
 # code: LG202
-# blame: rank 0 has called collective 2 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: cuModuleLoadData .*; rank 1 has not called it, and its main thread was at jiterator_under_all_reduce\.py:12 in <module>
+# blame: rank 0 has called collective 2 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: cuModuleLoadData .*; rank 1 has not called it, and its main thread .*jiterator_under_all_reduce\.py:12
 # with-profile: completes
 import torch
 from job import dist, rank, store, values

@@ -16,6 +16,7 @@ use super::communications::{self, Communications};
 use super::process::{HazardSeen, Process};
 use super::shared::{self, Shared};
 use super::stood::{is_by_the_guard, Course, Stood};
+use crate::folder::live::evidence;
 use crate::folder::{
     ends, hang_in, is_nested_in, is_run, process_folders, read, Opened, ProcessEnd, Recorded, Run, HAZARDS,
 };
@@ -71,8 +72,22 @@ fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> Collected {
         );
         Process { name, ..found }
     });
+    look_at_the_living(&mut found);
     found.sort_by(|a, b| a.order().cmp(&b.order()));
     (found, problems)
+}
+
+/// At a hang, what each process does on the host now.
+fn look_at_the_living(processes: &mut [Process]) {
+    if !processes.iter().any(|process| process.hang().is_some() && process.lives) {
+        return;
+    }
+    let living = processes.iter().filter(|process| process.lives);
+    let living: Vec<_> = living.map(|process| (process.process, Vec::new())).collect();
+    for evidence in evidence::of(&living) {
+        let of = processes.iter_mut().find(|process| process.lives && process.process == evidence.process);
+        of.into_iter().for_each(|process| process.evidence = Some(evidence.clone()));
+    }
 }
 
 pub(crate) fn holds_processes(root: &Path) -> bool {
@@ -161,7 +176,8 @@ impl Process {
         let launches = opened.recording.threads().iter().map(|thread| thread.launches);
         self.launches = launches.fold(facts.former_launches, u64::saturating_add);
         (self.armed_unix_nanos, self.nanos) = (facts.armed_unix_nanos, facts.last_seen);
-        self.has_ended = opened.live_process().is_none() && (opened.is_of_this_machine() || opened.state() == "ended");
+        self.lives = opened.live_process().is_some();
+        self.has_ended = !self.lives && (opened.is_of_this_machine() || opened.state() == "ended");
         let communication = communication_of(opened);
         self.is_read = communication.is_ok();
         (self.collectives, self.communications, self.shared) = self.keep(communication.map(Some)).unwrap_or_default();

@@ -49,8 +49,10 @@ pub(crate) struct Process {
     pub communications: Option<Communications>,
     pub shared: Option<Shared>,
     pub dump: Option<DumpReport>,
-    /// Why it does not go on, on the host.
+    /// What it did on the host, at the hang or before the run ended it; of a living process, now.
     pub evidence: Option<Evidence>,
+    /// Whether it runs on this machine.
+    pub lives: bool,
     pub launches: u64,
     pub has_ended: bool,
     pub names: OnceLock<Names>,

@@ -3,13 +3,13 @@
 //! Must not: act on an incomplete report, or on an operation that was slow and has gone on.
 
 use super::root::{folders, process_with};
-use crate::folder::live::Replaced;
+use crate::folder::live::{evidence, Replaced};
 use crate::folder::{is_nested_in, RecordingFile, Run, Stat};
 use crate::inspect::attach;
 use crate::machine::{files, Beside};
 use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
-use lazyguard_core::run_folder::file::{DUMP, GPU_PIPE, HANG, MAIN_STACK};
+use lazyguard_core::run_folder::file::{DUMP, EVIDENCE, GPU_PIPE, HANG, MAIN_STACK};
 use lazyguard_core::trace::read::{LiveRecording, ThreadSeen};
 use serde::Deserialize;
 use serde_json::Value;
@@ -115,18 +115,41 @@ pub(super) fn with_contexts(places: &[PathBuf]) -> Vec<PathBuf> {
     folders_of_processes(places).into_iter().filter(has_pipe).collect()
 }
 
-/// Keeps the stack of each silent main thread before the run ends. A thread looks, which the kernel may hold: it is left behind then.
+/// Keeps what each process does on the host, and the stack of each silent main thread, before the run ends.
 pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Duration) {
-    let all = folders_of_processes(places).into_iter();
-    let found = all.filter_map(|folder| Some((process_with(&folder).filter(|p| alive.contains(p))?, folder)));
-    let silent: Vec<_> = found.filter(|(process, folder)| !is_known(folder, *process)).take(MOST_LOOKED_AT).collect();
+    let silent: Vec<_> =
+        living(places, alive).into_iter().filter(|(process, folder)| !is_known(folder, *process)).collect();
+    // A thread looks, which the kernel may hold: it is left behind then.
     let looks = move |_: &_| {
-        for (process, folder) in silent {
+        for (process, folder) in silent.into_iter().take(MOST_LOOKED_AT) {
             let stack = attach::main_thread(process).and_then(|stack| serde_json::to_string(&stack).ok());
             let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
         }
     };
-    drop(Beside::start("lazyguard-looks", limit, looks));
+    let stacks = Beside::start("lazyguard-looks", limit, looks);
+    keep_evidence(&living(places, alive));
+    drop(stacks);
+}
+
+pub(super) fn living(places: &[PathBuf], alive: &[u32]) -> Vec<(u32, PathBuf)> {
+    let all = folders_of_processes(places).into_iter();
+    all.filter_map(|folder| Some((process_with(&folder).filter(|process| alive.contains(process))?, folder))).collect()
+}
+
+pub(super) fn keep_evidence(living: &[(u32, PathBuf)]) {
+    let asked: Vec<_> = living.iter().map(|(process, folder)| (*process, threads_that_submit(folder))).collect();
+    for found in evidence::of(&asked) {
+        let folder = living.iter().find(|(process, _)| *process == found.process).map(|(_, folder)| folder);
+        let text = serde_json::to_string(&found).ok();
+        // Without the file the report says less.
+        let _ = folder.zip(text).map(|(folder, text)| files::create_in(folder, EVIDENCE)?.write_all(text.as_bytes()));
+    }
+}
+
+fn threads_that_submit(folder: &Path) -> Vec<u32> {
+    let recording = recording_in(folder);
+    let threads = recording.iter().flat_map(|recording| recording.tables.threads());
+    threads.filter(|thread| thread.launches > 0).map(|thread| thread.thread).collect()
 }
 
 /// A stopped process has reported what it did before.

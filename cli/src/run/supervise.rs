@@ -14,7 +14,7 @@ use super::unguarded::{self, Unseen};
 use crate::folder::{proc_is_mounted, ProcessEnd, Stat};
 use crate::inspect::dump::{ask_all, Purpose};
 use crate::judge::{End, Unguarded};
-use crate::machine::system;
+use crate::machine::{system, Beside};
 use crate::words::on_hang::{KILL, REVOKE};
 use crate::words::{output, Failure};
 use rustix::process::{waitid, waitpid, Pid, Signal, WaitId, WaitIdOptions, WaitOptions, WaitStatus};
@@ -87,6 +87,7 @@ pub(super) fn supervise(
         stall: Watch::default(),
         held: Held::default(),
         failing: Vec::new(),
+        has_evidence: false,
         ending: None,
         interrupted: false,
         thin_out_at: limits.thin_out.then(|| Instant::now() + THIN_OUT_EVERY),
@@ -122,6 +123,7 @@ struct Supervisor<'a> {
     stall: Watch,
     held: Held,
     failing: Vec<Failing>,
+    has_evidence: bool,
     ending: Option<Ending>,
     interrupted: bool,
     thin_out_at: Option<Instant>,
@@ -331,7 +333,16 @@ impl Supervisor<'_> {
             return;
         }
         self.unseen_looked_at = Instant::now();
-        self.held.look(hang::folders_of_processes(&self.places));
+        let folders = hang::folders_of_processes(&self.places);
+        // Before it ends a run, it keeps this anyway.
+        let keeps = self.limits.action != Some(KILL) && !self.has_evidence;
+        if keeps && folders.iter().any(|folder| hang::is_told(folder)) {
+            self.has_evidence = true;
+            let living = hang::living(&self.places, &self.alive());
+            // Nothing waits for it.
+            drop(Beside::start("lazyguard-evidence", Duration::ZERO, move |_| hang::keep_evidence(&living)));
+        }
+        self.held.look(folders);
         for (process, name) in self.unseen.look(&self.tree.processes(), self.root.text(), &self.places) {
             let unseen = if self.held.look_into(process) { "a hazard" } else { "a hang or a hazard" };
             self.say(format!("{name} could make no folder that this run reads: {unseen} in it is not seen"));

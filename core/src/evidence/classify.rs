@@ -218,7 +218,10 @@ impl Compared<'_> {
                 let then = self.before.process(process.process);
                 let then = then.and_then(|then| then.threads.iter().find(|one| one.thread == thread.thread));
                 let reads_on = match then.map(|then| &then.wait) {
-                    Some(Wait::File(then)) => then.position != file.position || then.path != file.path,
+                    // A look without memory has no path.
+                    Some(Wait::File(then)) => {
+                        then.position != file.position || then.path.is_some() && then.path != file.path
+                    }
                     _ => then.is_some(),
                 };
                 self.file(file).moves(reads_on || goes_on)

@@ -415,3 +415,33 @@ fn a_look_at_the_own_process_and_its_child_is_of_the_machine() {
     assert_eq!(slept.map(|told| told.sentence).as_deref(), Some("sleeps until a time"));
     assert_eq!((zombie.class, zombie.sentence.as_str()), (Class::Gone, "was killed by SIGKILL"));
 }
+
+/// No thread is stopped: its state would be one that only a tracer or a signal gives, and a call that cannot go on would return early.
+#[test]
+fn a_thousand_looks_change_neither_the_output_nor_the_signals_of_a_busy_process() {
+    use std::process::{Command, Stdio};
+    let tree = Tree::new("busy");
+    let text = "import select, signal, sys, time\nheard = []\n\
+                for number in range(1, 32):\n    number in (9, 19) or signal.signal(number, lambda got, _: heard.append(got))\n\
+                poll = select.epoll()\nend, count = time.monotonic() + 300, 0\n\
+                import os\nwhile not os.path.exists('FOLDER/end') and time.monotonic() < end:\n    sum(range(1000))\n    \
+                before = time.monotonic()\n    poll.poll(0.01)\n    count += time.monotonic() - before < 0.009\n\
+                print(heard, count, flush=True)\n";
+    let file = tree.0.join("busy.py");
+    fs::write(&file, text.replace("FOLDER", &tree.0.to_string_lossy())).unwrap();
+    let program = Command::new("python3").arg(&file).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let look = || Look::take(&Source::machine(), program.id(), &[], Depth::Memory);
+    for _ in 0..1000 {
+        drop(look());
+        let status = fs::read_to_string(format!("/proc/{}/status", program.id())).unwrap();
+        assert!(
+            status.contains("TracerPid:\t0\n") && !status.contains("State:\tT") && !status.contains("State:\tt"),
+            "{status}"
+        );
+    }
+    fs::write(tree.0.join("end"), "").unwrap();
+    let output = program.wait_with_output().unwrap();
+    let said =
+        (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
+    assert_eq!((output.status.code(), said), (Some(0), ("[] 0\n".to_owned(), String::new())));
+}

@@ -3,6 +3,7 @@
 //!
 //! Must not: write into a run folder; read a record twice, but for a stream at rest; or decide whether something is a hang, as the watchdog does.
 
+pub(crate) mod evidence;
 mod hang;
 mod job;
 mod life;

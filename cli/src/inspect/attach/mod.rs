@@ -11,6 +11,7 @@ mod target;
 mod text;
 mod tracer;
 
+use crate::folder::live::evidence;
 use crate::folder::Status;
 use crate::words::{print, Failure, Format, Outcome};
 use lazyguard_core::report::StackSeen;
@@ -40,6 +41,7 @@ pub(crate) fn look_at(process: u32, format: Format) -> Outcome {
     if process == std::process::id() {
         return Err(failure("that is this command itself".to_owned()));
     }
+    let evidence = std::thread::spawn(move || evidence::of(&[(process, Vec::new())]).pop());
     let (target, first, mut refused) = first_look(process).map_err(failure)?;
     let looker = Looker::new(&target);
     let python = target.python();
@@ -67,6 +69,7 @@ pub(crate) fn look_at(process: u32, format: Format) -> Outcome {
         stopped,
         between_nanos: if calls.is_empty() { 0 } else { between.as_nanos() as u64 },
         python: python.as_ref().map(|python| python.version.clone()),
+        evidence: evidence.join().ok().flatten(),
         threads,
         candidates,
         refused,

@@ -3,6 +3,7 @@
 //! Must not: decide anything.
 
 use lazyguard_core::api::Code;
+use lazyguard_core::evidence::Evidence;
 use lazyguard_core::report::FrameSeen;
 use lazyguard_core::stack::PythonFrame;
 use serde::Serialize;
@@ -24,6 +25,8 @@ pub(super) struct Attached {
     pub between_nanos: u64,
     /// The version of its Python interpreter.
     pub python: Option<String>,
+    /// What its main thread does on the host, from two looks.
+    pub evidence: Option<Evidence>,
     /// Those in driver calls first.
     pub threads: Vec<ThreadOutside>,
     /// The hang codes that fit.

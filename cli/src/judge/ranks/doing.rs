@@ -8,7 +8,7 @@ use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
 use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
-use lazyguard_core::evidence::Evidence;
+use lazyguard_core::evidence::{Class, Evidence};
 use lazyguard_core::order::grouped;
 use lazyguard_core::report::{HangReport, StackSeen};
 use lazyguard_core::run_folder::file::MAIN_STACK;
@@ -110,6 +110,7 @@ pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     if stopped {
         return Some("and was stopped, by a signal or a debugger".to_owned());
     }
+    let seen = asked.evidence(process).and_then(seen);
     let ended_itself = matches!(process.course, Course::Signalled(_))
         || process.has_ended && matches!(process.course, Course::Well | Course::Unknown);
     let answer = asked.answer(process);
@@ -117,18 +118,30 @@ pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
         return Some(format!("and {}", process.ended));
     }
     let report = process.stood.as_ref().map(|stood| stood.report());
-    if let Some(evidence) = asked.evidence(process) {
-        return Some(format!("and {}", evidence.sentence));
-    }
     let Some(answer) = answer else {
-        return (process.course == Course::Killed && asked.by_the_run && report.is_none())
-            .then(|| "and did not answer when it was asked for a report".to_owned());
+        let silent = || {
+            (process.course == Course::Killed && asked.by_the_run && report.is_none())
+                .then(|| "and did not answer when it was asked for a report".to_owned())
+        };
+        return seen.or_else(silent);
     };
     if let Some(call) = call_in_progress(answer) {
         return Some(format!("and was in {call}"));
     }
+    if seen.is_some() {
+        return seen;
+    }
     let python = report.into_iter().chain([answer]).find_map(|report| report.python.as_deref());
     Some(format!("and its main thread {}", main_thread(process, answer, python)))
+}
+
+/// What was seen of it on the host, where that is more than that it waits.
+fn seen(evidence: &Evidence) -> Option<String> {
+    match evidence.class {
+        Class::Waits => None,
+        Class::Stopped | Class::Gone | Class::Ends => Some(format!("and {}", evidence.sentence)),
+        _ => Some(format!("and its main thread {}", evidence.sentence)),
+    }
 }
 
 /// The stack of the main thread of a rank that has not joined, where that is in no driver call.

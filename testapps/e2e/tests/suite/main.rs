@@ -19,6 +19,7 @@
 //! | `profile` | modules that one run has loaded, and the next has ahead |
 //! | `gpu_dump` | where the device's threads stand, and a hang that becomes an error |
 //! | `on_hang` | the action after a reported hang |
+//! | `late` | why a rank is late: a program for each class of evidence, looked at from outside
 //! | `outside` | processes in which no thread is blocked in the driver, and calls that compute there |
 //! | `dump` | a report of a live process, on request |
 //! | `gpu_core` | core dumps of GPUs: of older and newer drivers, damaged, huge, and in the folder of a process |
@@ -67,6 +68,7 @@ mod foreign_names;
 mod gpu_core;
 mod gpu_dump;
 mod hazard_files;
+mod late;
 mod launches;
 mod left_behind;
 mod lists;

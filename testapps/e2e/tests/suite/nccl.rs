@@ -48,8 +48,8 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
     let reduce = "AllReduce of 1,024 float32, sum";
     let broadcast = |root: u32| format!("Broadcast of 1,024 float32, root {root}");
     vec![
-        ("skip", KILL, behind("and its main thread was waiting, in no driver call; ranks 0-2 wait in it.")),
-        ("loop", KILL, behind("and its main thread was computing; ranks 0-2 wait in it.")),
+        ("skip", KILL, behind("and its main thread waits for a signal; ranks 0-2 wait in it.")),
+        ("loop", KILL, behind("and its main thread computes; ranks 0-2 wait in it.")),
         ("exits", KILL, behind("and ended; ranks 0-2 wait in it.")),
         ("crashes", KILL, behind("and was killed or ended without an exit; ranks 0-2 wait in it.")),
         ("stops", KILL, behind("and was stopped, by a signal or a debugger; ranks 0-2 wait in it.")),

@@ -68,8 +68,8 @@ const STOPPED: &str = "and was stopped, by a signal or a debugger";
 #[test]
 fn a_rank_in_no_driver_call_is_behind_and_what_it_did_is_said() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    job(&work, "skip", &KILL).is_behind("and its main thread was waiting, in no driver call");
-    job(&work, "loop", &KILL).is_behind("and its main thread was computing");
+    job(&work, "skip", &KILL).is_behind("and its main thread waits for a signal");
+    job(&work, "loop", &KILL).is_behind("and its main thread computes");
     job(&work, "stops", &KILL).is_behind(STOPPED);
 }
 
