@@ -17,6 +17,8 @@ const COMPUTES_PART: u64 = 2;
 const STARVES_PART: u64 = 2;
 /// And below which it has only woken.
 const WAKES_PART: u64 = 10;
+/// With so much of a processor it gets on, though others have the rest.
+const CREEPS_PART: u64 = 50;
 const SWAPS_FAULTS: u64 = 50;
 
 /// A class with its words, before they are one sentence.
@@ -158,7 +160,7 @@ impl Compared<'_> {
             );
             let ran = |process: &Process| process.threads.first().map_or(0, |thread| thread.ran);
             let ran = then.map_or(0, |then| ran(process).saturating_sub(ran(then)));
-            return Told::new(Class::Starved, sentence).moves(ran.saturating_mul(WAKES_PART) >= self.between_nanos);
+            return Told::new(Class::Starved, sentence).moves(ran.saturating_mul(CREEPS_PART) >= self.between_nanos);
         }
         if let Some(compiles) = self.compiles(process) {
             return compiles;
@@ -179,7 +181,7 @@ impl Compared<'_> {
             return Told::new(Class::Computes, "computes").moves(true);
         }
         let runs = ran.saturating_mul(WAKES_PART) >= between;
-        if delayed.saturating_mul(STARVES_PART) >= between && runs {
+        if delayed.saturating_mul(STARVES_PART) >= between && ran.saturating_mul(CREEPS_PART) >= between {
             return Told::new(Class::Computes, "computes").moves(true);
         }
         if delayed.saturating_mul(STARVES_PART) >= between {

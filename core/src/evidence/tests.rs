@@ -298,11 +298,11 @@ fn a_process_without_a_processor_is_starved() {
     let tree = Tree::new("queue");
     tree.process(890, 1, "python3", 'R', "running", "0").file("proc/890/task/890/schedstat", "0 0 1");
     let before = tree.look(890, Depth::Kernel);
-    tree.file("proc/890/task/890/schedstat", "200000000 790000000 3");
+    tree.file("proc/890/task/890/schedstat", "60000000 930000000 3");
     let shared = (Class::Computes, true, "computes".to_owned());
     assert_eq!(tree.after(&before, 890, Depth::Kernel), shared, "it has a part of a processor");
-    tree.file("proc/890/task/890/schedstat", "90000000 890000000 3");
-    let sentence = "waits for a processor: it has run for 90 ms of 1.0 s";
+    tree.file("proc/890/task/890/schedstat", "10000000 890000000 3");
+    let sentence = "waits for a processor: it has run for 10 ms of 1.0 s";
     assert_eq!(tree.after(&before, 890, Depth::Kernel), told(Class::Starved, sentence));
 }
 

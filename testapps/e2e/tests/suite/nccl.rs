@@ -67,7 +67,7 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
             AT_THE_TIMEOUT,
             "every rank that could be compared has made the same calls of NCCL, and rank 3 is blocked by itself: LG203: ".to_owned(),
         ),
-        ("fills", KILL, behind("and its main thread was waiting, in no driver call; ranks 0-2 wait in it.")),
+        ("fills", KILL, behind("and its main thread waits for a signal; ranks 0-2 wait in it.")),
         (
             "grid",
             AT_THE_TIMEOUT,
