@@ -207,6 +207,9 @@ impl<'a> Decision<'a> {
                 let copies = copy.filter(|copy| **copy != call.call).map_or_else(|| "it".to_owned(), Call::to_string);
                 format!("{} cannot return: {copies} waits for the work of both devices, and so for {waits}", call.call)
             }
+            (Class::Copy | Class::Set, _) if is_behind_its_own => {
+                format!("{} cannot return: the default stream has it behind {waits}", call.call)
+            }
             (Class::Copy | Class::Set | Class::StreamSynchronize, _) => {
                 format!("{} cannot return: the default stream waits for {waits}", call.call)
             }

@@ -305,17 +305,42 @@ fn the_legacy_stream_orders_what_is_beside_it() {
 #[test]
 fn the_default_stream_waits_by_its_rule_only_for_blocking_streams() {
     const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
-    for (kind, code) in [(StreamKind::NonBlocking, Code::LG208), (StreamKind::Blocking, Code::LG204)] {
+    let cases = [
+        (StreamKind::NonBlocking, true, Code::LG208),
+        (StreamKind::Blocking, true, Code::LG208),
+        (StreamKind::Blocking, false, Code::LG204),
+    ];
+    for (kind, waits_by_event, code) in cases {
         let story = TestTrace::of(kind);
         let key = StreamKey { handle: 1, context: story.context, thread: 0 };
         let legacy = story.tracker.stream(key, story.context, StreamKind::Legacy, 1);
         story.launch(0, 10, ALL_REDUCE).about(0, 11, "cuEventRecord", 0xe1, 0);
-        let wait = story.submit(1, 12, "cuStreamWaitEvent");
-        story.call(&Record { stream: legacy, raw: RawPayload::memory(0xe1, 0), ..wait }, 0);
+        if waits_by_event {
+            let wait = story.submit(1, 12, "cuStreamWaitEvent");
+            story.call(&Record { stream: legacy, raw: RawPayload::memory(0xe1, 0), ..wait }, 0);
+        }
         story.call(&Record { stream: legacy, ..story.submit(1, 14, "cuMemcpyDtoDAsync_v2") }, 0);
         story.blocked_in(1, &Record { stream: legacy, ..story.facts(SYNC, 30, None) });
         story.check(&[(code, ALL_REDUCE)]);
     }
+}
+
+#[test]
+fn a_wait_that_the_program_submitted_explains_the_call_also_where_a_blocking_stream_has_it_too() {
+    const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
+    let story = TestTrace::of(StreamKind::NonBlocking);
+    let stream = |handle: u64, kind: StreamKind| {
+        story.tracker.stream(StreamKey { handle, context: story.context, thread: 0 }, story.context, kind, 1)
+    };
+    let (blocking, legacy) = (stream(0x77, StreamKind::Blocking), stream(1, StreamKind::Legacy));
+    story.launch(0, 10, ALL_REDUCE).about(0, 11, "cuEventRecord", 0xe1, 0);
+    for (on, at) in [(blocking, 12), (legacy, 16)] {
+        let wait = story.submit(1, at, "cuStreamWaitEvent");
+        story.call(&Record { stream: on, raw: RawPayload::memory(0xe1, 0), ..wait }, 0);
+        story.call(&Record { stream: on, ..story.submit(1, at + 2, "cuMemcpyDtoDAsync_v2") }, 0);
+    }
+    story.blocked_in(1, &Record { stream: legacy, ..story.facts(SYNC, 30, None) });
+    story.check(&[(Code::LG208, ALL_REDUCE)]);
 }
 
 #[test]

@@ -151,9 +151,17 @@ impl<'a> Decision<'a> {
             || copy_between_devices(call, &path).is_some()
             || class == Class::Launch
             || call.sets_aside;
-        if whole || self.is_by_the_default_stream(call, class, &path) {
+        if whole {
             return Some(self.whole_context(call, class, path));
         }
+        let by_rule = |path: &Path<'a>| self.is_by_the_default_stream(call, class, path);
+        // A wait that the program submitted explains the call where it leads to the same operation.
+        let asked = |other: &Path<'a>| other.culprit() == path.culprit() && !by_rule(other);
+        let path = match by_rule(&path).then(|| self.paths_of(call).find(asked)) {
+            None => path,
+            Some(Some(asked)) => asked,
+            Some(None) => return Some(self.whole_context(call, class, path)),
+        };
         // One of the kernels that the awaited kernel keeps from starting, by the queue or by its size, might end the call's wait.
         let keeps_others = |path: &Path<'a>| {
             matches!(path.end, End::Filled(..)) || path.shared_queue().is_some_and(|shared| shared.is_certain())
@@ -163,34 +171,38 @@ impl<'a> Decision<'a> {
         Some(self.by_its_end(vec![call], through.unwrap_or(path)))
     }
 
-    /// Whether the call waits for what is at the end of the path by the rule of the default stream: that stream and the blocking ones take turns.
-    /// A wait that the program submitted to the default stream itself is no part of that rule.
+    /// Whether the rule of the default stream makes the call wait for the end of the path: that stream and the blocking ones take turns, and its own
+    /// operations too. A wait that the program submitted to the default stream is no part of the rule.
     fn is_by_the_default_stream(&self, call: &BlockedCall, class: Class, path: &Path<'a>) -> bool {
         let copies = matches!(class, Class::Copy | Class::Set);
         let on_default = copies || class == Class::StreamSynchronize && call.stream.as_ref().is_some_and(is_legacy);
-        let (End::Runs(culprit) | End::Peers(Peers { culprit, .. })) = &path.end else { return false };
-        if !on_default {
-            return false;
-        }
-        if is_legacy(&culprit.stream) {
-            return copies && path.steps.is_empty() && self.may_be_waited_for_by(call, culprit);
-        }
-        let begins = path.begins_on().and_then(|number| self.snapshot.stream(number));
-        match path.steps.first() {
-            Some(Step::Legacy(..)) => true,
-            _ => begins.is_none_or(|busy| !is_legacy(&busy.stream)),
+        let begins_on = path.begins_on().and_then(|number| self.snapshot.stream(number));
+        match &path.end {
+            _ if !on_default => false,
+            End::Runs(culprit) if is_legacy(&culprit.stream) => {
+                copies && path.steps.is_empty() && self.may_wait_for_the_copy(culprit, call)
+            }
+            End::Peers(Peers { culprit, .. }) if is_legacy(&culprit.stream) => false,
+            End::Runs(_) | End::Peers(_) => {
+                matches!(path.steps.first(), Some(Step::Legacy(..)))
+                    || begins_on.is_none_or(|busy| !is_legacy(&busy.stream))
+            }
+            _ => false,
         }
     }
 
-    /// Whether a copy may be what the kernel before it on the default stream waits for: it writes to the device, and another thread than the
-    /// copying one waits for the kernel.
-    fn may_be_waited_for_by(&self, copy: &BlockedCall, kernel: &Culprit) -> bool {
+    /// Whether a kernel of the default stream may wait for a copy behind it: the copy writes to the device, and another thread waits for the kernel.
+    /// A thread's own copy behind its own kernel is in the order that the program asked for.
+    fn may_wait_for_the_copy(&self, kernel: &Culprit, copy: &BlockedCall) -> bool {
         let writes = !copy.call.symbol().contains("DtoH");
-        let waits = |other: &BlockedCall| {
-            let synchronizes = other.call.class().is_some_and(Class::synchronizes);
-            other.thread != copy.thread && synchronizes && other.entered >= kernel.operation.at
+        let waits = |class: Class| class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery);
+        let waits_for_it = |other: &BlockedCall| {
+            other.thread != copy.thread
+                && other.entered >= kernel.operation.at
+                && other.stream.as_ref().is_none_or(is_legacy)
+                && other.call.class().is_some_and(waits)
         };
-        writes && kernel.operation.function.is_some() && self.snapshot.blocked.iter().any(waits)
+        writes && kernel.operation.function.is_some() && self.snapshot.blocked.iter().any(waits_for_it)
     }
 
     /// LG203, LG206, LG207, LG208, LG211 or LG299, by where the path ends.
