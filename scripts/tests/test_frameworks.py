@@ -260,7 +260,7 @@ class TheKeptRecordings(unittest.TestCase):
                 self.assertRegex(of_recordings, r"^rank|^in their|^as collective")
 
     def test_what_is_expected_of_each_run_is_what_its_program_states(self):
-        programs = {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(ranks.SOURCES)}
+        programs = {**frameworks.programs(frameworks.SOURCES), **frameworks.programs(ranks.SOURCES), **frameworks.programs(on_host.SOURCES)}
         runs = [path for path in recordings.FOLDER.iterdir() if path.is_dir()]
         self.assertTrue(runs)
         for run in runs:
