@@ -13,6 +13,7 @@
 //     slow_stops is stopped right behind a synchronize of a second, in which it has waited for the ranks that are late to the one before
 //     other      launches another collective
 //     load       joins, and loads a module before it lets the other ranks begin that collective
+//     lost       joins when the others have, and takes back the signal of rank 0 before: the collective ends on the others alone
 //     unwritten  waits on its stream for a value that no operation writes, before it launches the collective
 #include <signal.h>
 #include <unistd.h>
@@ -62,6 +63,10 @@ class Rank {
         if (n == kFaulty - 1 && fault == "slow_stops" && !is_faulty) sleep(2);
         collective(all_reduce_, shared_->all_reduce, n);
       }
+      if (n == kFaulty && fault == "lost") {
+        CK(cuCtxSynchronize());
+        pause();
+      }
     }
     CK(cuCtxSynchronize());
     std::printf("rank %u: %u collectives\n", rank_, kCollectives);
@@ -81,6 +86,7 @@ class Rank {
       CK(cuStreamWaitValue32(program_, never.device, 1, CU_STREAM_WAIT_VALUE_EQ));
       CK(cuStreamSynchronize(program_));
     }
+    if (fault == "lost") take_back_a_signal(n);
     if (fault == "other") return collective(all_gather_, shared_->all_gather, n);
     collective(all_reduce_, shared_->all_reduce, n);
     if (fault == "load") {
@@ -89,6 +95,15 @@ class Rank {
       CK(cuModuleLoadData(&loaded, other.data()));
       shared_->may_begin = true;
     }
+  }
+
+  void take_back_a_signal(unsigned n) const {
+    for (unsigned other = 0; other < rank_; ++other) {
+      while (shared_->all_reduce[other] < n) usleep(1000);
+    }
+    // Their kernels have seen each other's signals.
+    usleep(300000);
+    shared_->all_reduce[0] = 0;
   }
 
   void wait_until_all_may_begin() const {

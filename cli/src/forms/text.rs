@@ -233,9 +233,12 @@ pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
 
 /// A line of a hang's report beside the comparison of the ranks, which needs no further command.
 fn beside(ranks: Option<&Ranks>, line: String) -> String {
-    match line.split_once(": `lazyguard report` on the folder of the whole run") {
-        Some((before, _)) if ranks.is_some() => format!("{before}: the ranks are compared above"),
-        _ => line,
+    let command = ": `lazyguard report` on the folder of the whole run";
+    let Some((ranks, (before, _))) = ranks.zip(line.split_once(command)) else { return line };
+    let fix = "  fix: ";
+    match before.strip_prefix(fix).is_some() && ranks.behind.is_empty() && ranks.different.is_empty() {
+        true => format!("{fix}all ranks have launched it: see above what else the comparison of the ranks says"),
+        false => format!("{before}: the ranks are compared above"),
     }
 }
 

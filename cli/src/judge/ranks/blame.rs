@@ -1,131 +1,185 @@
-//! Which rank is to blame where one has called a collective and another one has not: the whole decision, as one table.
+//! Which rank is named first for a collective that one has called and another has not.
 //!
-//! | the rank that has called it stands in | the rank that has not | named first | second |
-//! |---|---|---|---|
-//! | a wait that the program asked for | any | the rank that has not called it | |
-//! | a call that the driver holds back (a load, a release, a full queue, a filled device) | shows a wait for a rank | the rank that has called it | the one that has not |
-//! | the same | shows nothing of its own | the rank that has called it | the one that has not |
-//! | the same | stands still, or is at work, on its own host | the rank that has not called it | the one that has |
+//! | the rank that has called it | the rank that has not | named first |
+//! |---|---|---|
+//! | waits as the program asked | does anything | the one that has not called it |
+//! | is blocked behind it | waits for another rank | the one that has called it |
+//! | is blocked behind it | is seen to do something else | the one that has not called it |
+//! | loads code behind it | is not seen to do anything | the one that has called it |
+//! | is blocked behind it by another call | is not seen to do anything | the one that has not called it |
 //!
-//! In the third row the deadlock of the rank that has called it is all that is known: a process that only polls shared memory shows no more.
+//! A rank waits as the program asked in a synchronization, a poll, and a copy. It is blocked by a load, by a call that needs an idle context, by a full
+//! queue, and by a device that is full. Where the one that has not called it is first, the other is said to be one that would hang as well. Of several that have
+//! not, one that does something else keeps the rest.
 //!
-//! Must not: find out which rank has not called it; `waits` has.
+//! A load whose other ranks are not seen is named first because a program whose ranks load behind their collectives hangs sooner or later: the fix
+//! of the load is right in either case.
 
-use super::doing::{answer_of, culprit, own_verdict, standing, Asked};
+use super::doing::{self, standing, Asked};
 use crate::judge::process::Process;
 use crate::judge::stood::Course;
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::{Code, ThreadActivity, Verdict};
-use lazyguard_core::evidence;
+use lazyguard_core::diagnose::{BlockedCall, Code, ThreadActivity, Verdict};
+use lazyguard_core::evidence::Class as Host;
 use lazyguard_core::report::{FrameSeen, HangReport};
 
-/// How a rank stands that has called the collective.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Caller {
-    Asked,
-    /// With the code and sentence of its own verdict.
-    HeldBack(String),
+/// How a rank stands that has called a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Ahead {
+    AsAsked,
+    Blocked,
+    Loads,
 }
 
-/// How a rank shows itself that has not called it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What a rank does that has not called it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Behind {
-    WaitsForARank,
-    OnItsOwn,
-    ShowsNothing,
+    NotSeen,
+    WaitsForRank,
+    /// One such rank keeps the others waiting that have not called it, whatever those wait for.
+    DoesOther,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum First {
-    Caller,
+    Ahead,
     Behind,
 }
 
-/// The table.
-pub(crate) fn first(caller: &Caller, behind: &[Behind]) -> First {
-    match caller {
-        Caller::Asked => First::Behind,
-        // One that is busy by itself keeps the others of those behind as well.
-        Caller::HeldBack(_) if behind.contains(&Behind::OnItsOwn) => First::Behind,
-        Caller::HeldBack(_) => First::Caller,
+/// The table above, a line each.
+pub(crate) const fn named_first(ahead: Ahead, behind: Behind) -> First {
+    match (ahead, behind) {
+        (Ahead::AsAsked, _) => First::Behind,
+        (Ahead::Blocked | Ahead::Loads, Behind::WaitsForRank) => First::Ahead,
+        (Ahead::Blocked | Ahead::Loads, Behind::DoesOther) => First::Behind,
+        (Ahead::Loads, Behind::NotSeen) => First::Ahead,
+        (Ahead::Blocked, Behind::NotSeen) => First::Behind,
     }
 }
 
-/// Whether the program asked for the wait of the first verdict's call: a synchronize, a query, or a copy that has to wait.
-fn is_asked_for(report: &HangReport, verdict: &Verdict) -> bool {
-    let is_asked = |class: Class| {
-        let copies = matches!(class, Class::Copy | Class::CopyAsync | Class::Set);
-        copies || class.synchronizes() || matches!(class, Class::StreamQuery | Class::EventQuery)
-    };
-    let call = report.snapshot.blocked.iter().find(|call| verdict.threads.contains(&call.thread));
+/// How a process stands behind a collective of its own, and the verdict that says so. `None` where none of its calls stands behind one.
+pub(crate) fn ahead(process: &Process) -> Option<(Ahead, &Verdict)> {
+    let report = standing(process)?;
+    let behind_its_own = report.verdicts.iter().filter(|verdict| is_behind_its_own(verdict));
+    // Of several the first: it is the cause.
+    behind_its_own.map(|verdict| (stands(report, verdict), verdict)).rev().max_by_key(|(ahead, _)| *ahead)
+}
+
+fn is_behind_its_own(verdict: &Verdict) -> bool {
+    verdict.culprits.iter().chain(&verdict.held_back).any(|culprit| culprit.operation.waits_for_peers())
+}
+
+fn stands(report: &HangReport, verdict: &Verdict) -> Ahead {
     match verdict.code {
-        Code::LG208 | Code::LG299 => true,
-        Code::LG204 => call.and_then(|call| call.call.class()).is_some_and(is_asked),
-        _ => false,
+        Code::LG201 | Code::LG202 => Ahead::Loads,
+        Code::LG205 | Code::LG206 => Ahead::Blocked,
+        Code::LG204 if !is_asked_for(report, verdict) => Ahead::Blocked,
+        Code::LG208 if finds_a_full_queue(report, verdict) => Ahead::Blocked,
+        _ => Ahead::AsAsked,
     }
 }
 
-impl Caller {
-    pub fn of(process: &Process) -> Self {
-        let verdict = standing(process).and_then(|report| Some((report, report.verdicts.first()?)));
-        let is_held_back = verdict.is_some_and(|(report, verdict)| !is_asked_for(report, verdict));
-        match culprit(process).filter(|_| is_held_back).and_then(|_| own_verdict(process)) {
-            Some(why) => Self::HeldBack(why),
-            None => Self::Asked,
-        }
-    }
+fn call_of<'a>(report: &'a HangReport, verdict: &Verdict) -> Option<&'a BlockedCall> {
+    let thread = verdict.threads.first()?;
+    report.snapshot.blocked.iter().find(|call| call.thread == *thread && call.queries.is_none())
 }
 
-impl Behind {
-    /// `waits_for_another`: its calls of NCCL show that.
-    pub fn of(process: Option<&Process>, waits_for_another: bool, asked: &Asked) -> Self {
-        let Some(process) = process else { return Self::ShowsNothing };
-        if waits_for_another {
-            return Self::WaitsForARank;
-        }
-        if let Some(evidence) = &process.evidence {
-            return Self::by_evidence(evidence.class);
-        }
-        let has_ended = matches!(process.course, Course::Signalled(_)) || process.has_ended;
-        if has_ended || process.end.is_some_and(|end| end.stopped) {
-            return Self::OnItsOwn;
-        }
-        answer_of(process, asked).map_or(Self::ShowsNothing, |answer| Self::by_answer(process, answer))
-    }
-
-    fn by_evidence(class: evidence::Class) -> Self {
-        use evidence::Class;
-        match class {
-            Class::Peer => Self::WaitsForARank,
-            Class::File | Class::Child | Class::Lock | Class::Computes | Class::Compiles | Class::Collects => {
-                Self::OnItsOwn
-            }
-            Class::Stopped | Class::Starved | Class::Gone | Class::Ends => Self::OnItsOwn,
-            Class::Rests | Class::Waits => Self::ShowsNothing,
-        }
-    }
-
-    /// By the main thread's stack, and whether it computed.
-    fn by_answer(process: &Process, answer: &HangReport) -> Self {
-        let main = answer.stacks.iter().find(|stack| stack.thread == process.process);
-        if main.is_some_and(|main| main.frames.iter().any(communicates)) {
-            return Self::WaitsForARank;
-        }
-        let activity = answer.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
-        match activity.map(|main| main.doing) {
-            Some(ThreadActivity::Running) => Self::OnItsOwn,
-            _ => Self::ShowsNothing,
-        }
-    }
+/// Whether the rule of the default stream alone makes this call wait: it synchronizes or copies.
+pub(crate) fn is_asked_for(report: &HangReport, verdict: &Verdict) -> bool {
+    let class = call_of(report, verdict).and_then(|call| call.call.class());
+    verdict.code == Code::LG204 && matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
 }
 
-/// Whether a frame is of code by which ranks wait for each other.
-fn communicates(frame: &FrameSeen) -> bool {
-    const LIBRARIES: [&str; 8] =
-        ["libgloo", "libmpi", "libucp", "libucs", "libnvshmem", "libnccl", "libtorch_mpi", "libpmix"];
-    const FUNCTIONS: [&str; 8] = ["c10d::", "gloo::", "MPI_", "PMPI_", "ucp_", "nvshmem", "tensorpipe::", "TCPStore"];
+fn finds_a_full_queue(report: &HangReport, verdict: &Verdict) -> bool {
+    let class = call_of(report, verdict).and_then(|call| call.call.class());
+    let submits = matches!(class, Some(Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit));
+    submits && !report.snapshot.launch_blocking
+}
+
+/// What a rank does that has not called the collective, of what has been seen of it.
+pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
+    let Some(process) = process else { return Behind::NotSeen };
+    if let Some(evidence) = asked.evidence(process) {
+        return match evidence.class {
+            Host::Peer => Behind::WaitsForRank,
+            // For a time, or for what is not known: it may look again and again for what another rank leaves.
+            Host::Rests | Host::Waits => Behind::NotSeen,
+            _ => Behind::DoesOther,
+        };
+    }
+    if doing::was_stopped(process) || process.has_crashed() || doing::own_verdict(process).is_some() {
+        return Behind::DoesOther;
+    }
+    if has_ended_before(process, asked) {
+        return Behind::DoesOther;
+    }
+    let Some(answer) = asked.answer(process) else { return Behind::NotSeen };
+    if doing::call_in_progress(answer).is_some() {
+        return Behind::DoesOther;
+    }
+    let mut native =
+        answer.stacks.iter().filter(|stack| stack.thread == process.process).flat_map(|stack| &stack.frames);
+    if native.any(is_of_peers) {
+        return Behind::WaitsForRank;
+    }
+    let own = process.stood.as_ref().and_then(|stood| stood.report().python.as_deref());
+    let in_python = own.into_iter().chain(answer.python.as_deref()).find_map(doing::main_python_frames).map(by_python);
+    let main = answer.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
+    let computes = main.is_some_and(|main| main.doing == ThreadActivity::Running);
+    in_python.unwrap_or(Behind::NotSeen).max(if computes { Behind::DoesOther } else { Behind::NotSeen })
+}
+
+/// Whether it had ended before the first hang was reported, or ended by itself where none was.
+fn has_ended_before(process: &Process, asked: &Asked) -> bool {
+    let by_itself = process.has_ended && matches!(process.course, Course::Well | Course::Unknown)
+        || matches!(process.course, Course::Signalled(_));
+    let end = process.armed_unix_nanos.saturating_add(process.nanos);
+    by_itself && asked.at_the_hang.is_none_or(|hang| end <= hang)
+}
+
+/// Parts of the names of functions that wait for another process of the job.
+const FUNCTIONS: &[&str] = &[
+    "gloo::",
+    "TCPStore",
+    "PrefixStore",
+    "FileStore",
+    "ncclRecv",
+    "MPI_",
+    "MPIDI_",
+    "ompi_",
+    "opal_",
+    "ucp_",
+    "nvshmem",
+];
+/// Libraries by which ranks talk to each other.
+const LIBRARIES: &[&str] = &["libgloo", "libmpi", "libucp", "libuct", "libpmix", "libnvshmem", "libnccl"];
+/// Parts of the paths of Python files whose functions do.
+const FILES: &[&str] = &[
+    "torch/distributed/distributed_c10d.py",
+    "torch/distributed/rendezvous.py",
+    "torch/distributed/rpc/",
+    "/mpi4py/",
+    "/horovod/",
+    "/socket.py",
+];
+/// Of these the frames around say what they wait for; without such, it is not known.
+const UNCLEAR: &[&str] = &["/selectors.py", "/asyncio/", "/threading.py", "/concurrent/"];
+
+fn is_of_peers(frame: &FrameSeen) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();
-    LIBRARIES.iter().any(|name| frame.module.starts_with(name)) || FUNCTIONS.iter().any(|name| function.contains(name))
+    LIBRARIES.iter().any(|name| frame.module.starts_with(name)) || FUNCTIONS.iter().any(|part| function.contains(part))
+}
+
+/// By the files of the main thread's Python frames, the innermost first. A frame of the program itself may be in any call.
+fn by_python(files: Vec<&str>) -> Behind {
+    let is_one = |file: &str, of: &[&str]| of.iter().any(|part| file.contains(part));
+    let library = files.iter().take_while(|file| doing::is_in_a_library(file));
+    let library: Vec<_> = library.filter(|file| !is_one(file, UNCLEAR)).collect();
+    match library.first() {
+        Some(_) if library.iter().any(|file| is_one(file, FILES)) => Behind::WaitsForRank,
+        Some(_) => Behind::DoesOther,
+        None => Behind::NotSeen,
+    }
 }
 
 #[cfg(test)]

@@ -2,12 +2,13 @@
 //!
 //! Must not: say of a process what was not seen of it.
 
+use super::blame::is_asked_for;
 use crate::folder::read;
 use crate::judge::hangs::{ranks_in_words, who};
 use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
 use lazyguard_core::api::Call;
-use lazyguard_core::diagnose::{Code, Culprit, Snapshot, ThreadActivity};
+use lazyguard_core::diagnose::{BusyStream, Code, Culprit, Snapshot, ThreadActivity, Verdict};
 use lazyguard_core::evidence::{Class, Evidence};
 use lazyguard_core::order::grouped;
 use lazyguard_core::report::{HangReport, StackSeen};
@@ -47,9 +48,50 @@ pub(crate) fn culprit(process: &Process) -> Option<&Culprit> {
     culprits.into_iter().find(|culprit| culprit.operation.waits_for_peers())
 }
 
+/// Why a process is blocked, but for a wait for other ranks that the program asked for.
 pub(crate) fn own_verdict(process: &Process) -> Option<String> {
-    let verdict = standing(process)?.verdicts.first().filter(|verdict| verdict.code != Code::LG208)?;
-    Some(format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.')))
+    let report = standing(process)?;
+    let for_ranks = |verdict: &Verdict| {
+        let culprit = verdict.culprits.first();
+        is_asked_for(report, verdict) && culprit.is_some_and(|culprit| culprit.operation.waits_for_peers())
+    };
+    let first = report.verdicts.iter().find(|verdict| !for_ranks(verdict));
+    first.filter(|verdict| verdict.code != Code::LG208).map(in_words)
+}
+
+pub(crate) fn in_words(verdict: &Verdict) -> String {
+    format!("{}: {}", verdict.code, verdict.sentence.trim_end_matches('.'))
+}
+
+/// Whether a collective's kernel that the process launched from one time to another has ended. `None` where it was not looked at since.
+pub(crate) fn has_ended(process: &Process, from: Nanos, until: Nanos) -> Option<bool> {
+    let Some(snapshot) = in_flight(process).filter(|snapshot| snapshot.at >= from) else {
+        return (process.has_ended && process.course == Course::Well).then_some(true);
+    };
+    let is_it = |at: Nanos| (from..until).contains(&at);
+    let is_cut_off = |stream: &BusyStream| (stream.operations.len() as u64) < stream.outstanding;
+    // Of several that are not known to have ended, the first may have.
+    let is_the_only_one = |stream: &BusyStream| {
+        !is_cut_off(stream) && stream.operations.iter().filter(|op| op.waits_for_peers()).count() == 1
+    };
+    if let Some(stands) = culprit(process).filter(|culprit| is_it(culprit.operation.at)) {
+        return snapshot.stream(stands.stream.number).filter(|stream| is_the_only_one(stream)).map(|_| false);
+    }
+    let may_run = |stream: &BusyStream| {
+        stream.oldest.at < until && is_cut_off(stream)
+            || stream.operations.iter().any(|op| op.waits_for_peers() && is_it(op.at))
+    };
+    (!snapshot.streams.iter().any(may_run)).then_some(true)
+}
+
+/// Says that a collective has ended on some ranks and not on others; `None` where that is not so.
+pub(crate) fn lost_signal(ended: &BTreeMap<u64, Option<bool>>, what: &str) -> Option<String> {
+    let those = |which: bool| ended.iter().filter(|(_, its)| **its == Some(which)).map(|(rank, _)| *rank).collect();
+    let (over, open): (Vec<_>, Vec<_>) = (those(true), those(false));
+    (!over.is_empty() && !open.is_empty()).then(|| {
+        let (over, open) = (ranks_in_words(over), ranks_in_words(open));
+        format!("{over}'s {what} has ended, {open}'s has not: a signal between them was lost.")
+    })
 }
 
 /// The clocks of two machines differ by no more than this, in nanoseconds.
@@ -59,7 +101,7 @@ pub(crate) struct Asked {
     /// Whether one has answered that the run has ended.
     by_the_run: bool,
     /// When the first hang was reported, in nanoseconds since 1970. Then every process of the job was asked that shares its folder.
-    at_the_hang: Option<u64>,
+    pub at_the_hang: Option<u64>,
 }
 
 impl Asked {
@@ -71,30 +113,19 @@ impl Asked {
         }
     }
 
-    /// Whether the evidence of a look from outside is of this standstill: a look is taken where a hang is due or the run ends.
-    fn evidence<'a>(&self, process: &'a Process) -> Option<&'a Evidence> {
-        process.evidence.as_ref().filter(|evidence| evidence.process == process.process)
+    /// Why the process's host side stands: by a look from outside, or by its own watchdog.
+    pub fn evidence<'a>(&self, process: &'a Process) -> Option<&'a Evidence> {
+        let own = || Some(&self.answer(process)?.stall.as_ref()?.evidence);
+        process.evidence.as_ref().or_else(own)
     }
 
     /// The process's answer that tells what it did instead: to the run, right before its end; or to the hang, with no call since.
-    fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
+    pub fn answer<'a>(&self, process: &'a Process) -> Option<&'a HangReport> {
         let answer = &process.dump.as_ref()?.hang;
         let is_to_the_hang =
             || self.at_the_hang.is_some_and(|hang| unix_nanos(answer).saturating_add(CLOCKS_DIFFER) >= hang);
         (process.course == Course::Killed || is_to_the_hang() && !process.went_on_after_its_dump()).then_some(answer)
     }
-}
-
-/// The report by which a process that does not hang itself says what it did.
-pub(crate) fn answer_of<'a>(process: &'a Process, asked: &Asked) -> Option<&'a HangReport> {
-    asked.answer(process)
-}
-
-/// Whether the first of its collectives' kernels that was launched from one time to another has ended; `None` where that was not seen.
-pub(crate) fn has_ended(process: &Process, from: Nanos, until: Nanos) -> Option<bool> {
-    let snapshot = in_flight(process).filter(|snapshot| snapshot.at >= from)?;
-    let mut operations = snapshot.streams.iter().flat_map(|stream| &stream.operations);
-    Some(!operations.any(|op| op.waits_for_peers() && (from..until).contains(&op.at)))
 }
 
 fn unix_nanos(report: &HangReport) -> u64 {
@@ -161,11 +192,11 @@ pub(crate) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
 }
 
 /// Whether the process was stopped when the run came to end it. The run continues it to end it, and only then it may still answer.
-fn was_stopped(process: &Process) -> bool {
+pub(crate) fn was_stopped(process: &Process) -> bool {
     process.end.is_some_and(|end| end.stopped)
 }
 
-fn call_in_progress(asked: &HangReport) -> Option<&Call> {
+pub(crate) fn call_in_progress(asked: &HangReport) -> Option<&Call> {
     asked.snapshot.blocked.iter().find(|call| call.queries.is_none()).map(|call| &call.call)
 }
 
@@ -210,16 +241,32 @@ fn when_it_was_ended(process: &Process) -> Option<String> {
 
 const LIBRARIES: [&str; 4] = ["/lib/python", "/site-packages/", "/dist-packages/", "<frozen "];
 
-/// `nccl_job.py:7 in main`, in the program's own code. The interpreter writes the main thread last, innermost frame first.
-fn python_place(stacks: &str) -> Option<String> {
+pub(crate) fn is_in_a_library(file: &str) -> bool {
+    LIBRARIES.iter().any(|part| file.contains(part))
+}
+
+/// File, and line with function, of the main thread's frames, the innermost first. The interpreter writes the main thread last.
+fn main_python(stacks: &str) -> Option<Vec<(&str, &str)>> {
     let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
     let frames: Vec<_> = stacks.lines().rev().take(begin).collect();
-    let frames = || frames.iter().rev().filter_map(|line| line.trim().strip_prefix("File \"")?.split_once("\", line "));
+    let frames = frames.into_iter().rev();
+    Some(frames.filter_map(|line| line.trim().strip_prefix("File \"")?.split_once("\", line ")).collect())
+}
+
+/// The files of the main thread's Python frames, the innermost first.
+pub(crate) fn main_python_frames(stacks: &str) -> Option<Vec<&str>> {
+    Some(main_python(stacks)?.into_iter().map(|(file, _)| file).collect())
+}
+
+/// `nccl_job.py:7 in main`, in the program's own code.
+fn python_place(stacks: &str) -> Option<String> {
+    let frames = main_python(stacks)?;
+    let frames = || frames.iter().copied();
     let place = |(file, rest): (&str, &str)| {
         let (line, function) = rest.split_once(" in ")?;
         Some(format!("{}:{line} in {function}", file.rsplit('/').next().unwrap_or(file)))
     };
-    let is_own = |(file, _): &(&str, &str)| !LIBRARIES.iter().any(|part| file.contains(part));
+    let is_own = |(file, _): &(&str, &str)| !is_in_a_library(file);
     let innermost = place(frames().next()?)?;
     let own = frames().find(is_own).and_then(place).filter(|own| *own != innermost);
     Some(own.map(|own| format!("{own}, which has led to {innermost}")).unwrap_or(innermost))

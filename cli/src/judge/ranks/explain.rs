@@ -2,14 +2,14 @@
 //!
 //! Must not: find out by itself who waits for whom; `waits` has.
 
-use super::blame::{first, Behind, Caller, First};
-use super::doing::{has_ended, why_all_wait};
+use super::blame::{self, Behind};
+use super::doing::{culprit, has_ended, lost_signal, why_all_wait};
 use super::odd_ranks::{
     behind_sentence, have, most_common, named, wait, waits_in_it, BlockedRank, ComparedBy, NamedCommunicator, OddRank,
     RankGroup, Ranks,
 };
-use super::waits::{In, Job, Wait};
-use crate::judge::communications::{Called, Peer};
+use super::waits::{Holder, In, Job, Wait};
+use crate::judge::communications::{Called, Member, Peer};
 use crate::judge::hangs::ranks_in_words;
 use lazyguard_core::api::ordinal;
 use lazyguard_core::report::arguments_in_words;
@@ -53,7 +53,7 @@ impl Job<'_> {
         unread.chain(self.missing()).collect()
     }
 
-    pub fn explain(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> Ranks {
+    pub fn explain(&self, wait: &Wait, waits: &BTreeMap<u64, Wait>, holders: &[Holder]) -> Ranks {
         let communicator = self.named(wait.id);
         let of = communicator.in_words();
         // If a rank is waited for that does not wait itself, those that do are not to blame.
@@ -66,7 +66,7 @@ impl Job<'_> {
         let waiter = waiters.first().copied().unwrap_or(0);
         let behind = self.odd_ones(&blamed, wait.id);
         let mut ranks = match wait.within {
-            In::Collective(number) => self.explain_collective(wait.id, number, &of, behind, waits),
+            In::Collective(number) => self.explain_collective((wait.id, number), &of, behind, holders),
             In::Different(number) => self.explain_different(wait.id, number, &of, &blamed),
             In::Exchange(peer, count) => {
                 let (missing, waiting) = match peer.sends {
@@ -95,46 +95,37 @@ impl Job<'_> {
 
     fn explain_collective(
         &self,
-        id: u64,
-        number: u64,
+        (id, number): (u64, u64),
         of: &str,
         behind: Vec<OddRank>,
-        waits: &BTreeMap<u64, Wait>,
+        holders: &[Holder],
     ) -> Ranks {
         let what = self.members(id).find_map(|(_, member)| member.call(number)).map(Called::in_words);
         let joined = self.members(id).filter(|(_, member)| member.collectives >= number);
         let joined: Vec<u64> = joined.map(|(rank, _)| rank).collect();
         let told = what.as_deref().map(|what| format!(" ({what})")).unwrap_or_default();
         let done = format!("called collective {number} of {of}{told}");
-        let holder = joined.iter().find_map(|rank| match Caller::of(self.ranks.get(rank)?) {
-            Caller::HeldBack(why) => Some((rank, why)),
-            Caller::Asked => None,
-        });
-        let shown: Vec<Behind> = behind.iter().map(|odd| self.shows(odd.rank, waits)).collect();
-        let sentence = match holder {
-            Some((rank, why)) if first(&Caller::HeldBack(why.clone()), &shown) == First::Caller => {
-                let others = behind_sentence(&behind, "called it", "");
-                format!("rank {rank} has {done} and is blocked behind it, {why}; {others}")
-            }
-            _ => {
-                let also = holder.map(|(rank, why)| format!("; rank {rank} would also be blocked behind it, {why}"));
-                let others = format!("{}{}", waits_in_it(&joined), also.unwrap_or_default());
-                // Of several that have not called it, those on their own keep the rest.
-                let (own, rest): (Vec<_>, Vec<_>) =
-                    behind.into_iter().zip(&shown).partition(|(_, shows)| **shows == Behind::OnItsOwn);
-                let [own, rest] = [own, rest].map(|of| of.into_iter().map(|(odd, _)| odd).collect::<Vec<_>>());
-                let sentence = match (&own[..], &rest[..]) {
-                    ([], _) => behind_sentence(&rest, &done, &others),
-                    (_, []) => behind_sentence(&own, &done, &others),
-                    _ => {
-                        let either = format!("; {} {} not called it either", named(&rest), have(rest.len()));
-                        behind_sentence(&own, &done, &format!("{either}{others}"))
-                    }
-                };
-                let behind = own.into_iter().chain(rest).collect();
-                return Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) };
-            }
+        let holder = holders.iter().find(|holder| joined.contains(&holder.rank));
+        if let Some(Holder { rank, why, first: true }) = holder {
+            let others = behind_sentence(&behind, "called it", "");
+            let sentence = format!("rank {rank} has {done} and is blocked behind it, {why}; {others}");
+            return Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) };
+        }
+        let does_other =
+            |odd: &OddRank| blame::behind(self.ranks.get(&odd.rank).copied(), &self.asked) == Behind::DoesOther;
+        let (mut behind, mut others): (Vec<_>, Vec<_>) = behind.into_iter().partition(does_other);
+        if behind.is_empty() {
+            std::mem::swap(&mut behind, &mut others);
+        }
+        // Those may wait for the first.
+        let either = || format!("; {} {} not called it either", named(&others), have(others.len()));
+        let either = (!others.is_empty()).then(either).unwrap_or_default();
+        let would = |Holder { rank, why, .. }: &Holder| {
+            format!("; rank {rank} would also hang if {} waited for it, {why}", named(&behind))
         };
+        let would = holder.map(would).unwrap_or_default();
+        let sentence = behind_sentence(&behind, &done, &format!("{either}{}{would}", waits_in_it(&joined)));
+        behind.extend(others);
         Ranks { number: Some(number), collective: what, behind, joined, ..by_calls(sentence) }
     }
 
@@ -231,26 +222,84 @@ impl Job<'_> {
         Some(Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) })
     }
 
-    /// The newest collective that all ranks have called, if it has ended on some of them and not on others.
-    fn ended_on_some(&self, id: u64) -> Option<String> {
-        let number = self.members(id).map(|(_, member)| member.collectives).min()?;
-        let ended = self.members(id).filter_map(|(rank, member)| {
-            let from = member.call(number)?.at;
-            let until = member.call(number + 1).map_or(Nanos::MAX, |next| next.at);
-            Some((rank, has_ended(self.ranks.get(&rank)?, from, until)?))
-        });
-        let what = self.members(id).find_map(|(_, member)| member.call(number)).map(Called::in_words)?;
-        signal_lost(&ended.collect(), &format!("collective {number} of {} ({what})", self.named(id).in_words()))
+    /// The collective that a rank stands in, which all have called: by communicator and number.
+    fn stands_in(&self, rank: u64) -> Option<(u64, u64)> {
+        let kernel = culprit(self.ranks.get(&rank)?)?;
+        let of_member = |id: &u64| {
+            let calls = self.member(*id, rank)?.calls.iter().rev();
+            let mut before = calls.filter(|called| called.at <= kernel.operation.at);
+            let called = before.find(|called| called.stream == kernel.stream.number)?;
+            Some((called.at, *id, u64::from(called.about.number)))
+        };
+        self.order.iter().filter_map(of_member).max().map(|(_, id, number)| (id, number))
+    }
+
+    /// Whether the rank has launched a collective's kernel since then. `None` where not all of its launches are known.
+    fn has_launched_since(&self, rank: u64, at: Nanos) -> Option<bool> {
+        let all = self.ranks.get(&rank)?.collectives.as_ref().filter(|all| all.complete)?;
+        Some(all.launches.last().is_some_and(|(newest, _)| *newest >= at))
+    }
+
+    /// The collectives that ranks stand in and all ranks of the communicator have called: communicator, number, and words.
+    fn called_by_all(&self, stuck: &[u64]) -> impl Iterator<Item = (u64, u64, String)> + '_ {
+        let stands: Vec<_> = stuck.iter().filter_map(|rank| self.stands_in(*rank)).collect();
+        stands.into_iter().filter_map(|(id, number)| {
+            let size = self.named(id).size?;
+            let called = self.members(id).filter(|(_, member)| member.collectives >= number).count();
+            let words = self.members(id).find_map(|(_, member)| member.call(number)).map(Called::in_words)?;
+            (called == size as usize).then_some((id, number, words))
+        })
+    }
+
+    /// A collective that all have called, and that has ended on some of them alone.
+    pub fn explain_lost(&self, stuck: &[u64]) -> Option<Ranks> {
+        self.called_by_all(stuck).find_map(|(id, number, words)| {
+            let ended = self.members(id).map(|(rank, member)| {
+                let until = member.call(number + 1).map_or(Nanos::MAX, |next| next.at);
+                let called = member.call(number).filter(|its| self.has_launched_since(rank, its.at) == Some(true));
+                let process = self.ranks.get(&rank).zip(called);
+                (rank, process.and_then(|(process, called)| has_ended(process, called.at, until)))
+            });
+            let of = self.named(id).in_words();
+            let sentence = lost_signal(&ended.collect(), &format!("collective {number} of {of} ({words})"))?;
+            let joined = self.members(id).map(|(rank, _)| rank).collect();
+            Some(self.with_number((number, words), Ranks { joined, ..by_calls(sentence) }))
+        })
+    }
+
+    /// A collective that all have called, and that not all have launched.
+    fn explain_not_launched(&self, stuck: &[u64]) -> Option<Ranks> {
+        self.called_by_all(stuck).find_map(|(id, number, words)| {
+            let has_not = |(rank, member): &(u64, &Member)| {
+                member.call(number).is_some_and(|called| self.has_launched_since(*rank, called.at) == Some(false))
+            };
+            let not_launched: Vec<u64> = self.members(id).filter(has_not).map(|(rank, _)| rank).collect();
+            let ranks = self.members(id).map(|(rank, _)| rank);
+            let joined: Vec<u64> = ranks.filter(|rank| !not_launched.contains(rank)).collect();
+            if not_launched.is_empty() || joined.is_empty() {
+                return None;
+            }
+            let behind = self.odd_ones(&not_launched, id);
+            let (of, have) = (self.named(id).in_words(), have_it(not_launched.len()));
+            let done = format!("launched collective {number} of {of} ({words}), which {have} called");
+            let sentence = behind_sentence(&behind, &done, &waits_in_it(&joined));
+            Some(self.with_number((number, words), Ranks { behind, joined, ..by_calls(sentence) }))
+        })
+    }
+
+    fn with_number(&self, (number, words): (u64, String), ranks: Ranks) -> Ranks {
+        Ranks { number: Some(number), collective: Some(words), not_compared: self.not_compared(), ..ranks }
     }
 
     pub fn explain_none(&self, stuck: &[u64]) -> Ranks {
         let blocked = self.blocked();
         let missing = self.missing();
+        if let Some(found) = self.explain_not_launched(stuck).filter(|_| blocked.is_empty()) {
+            return found;
+        }
         let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
         let same = "every rank that could be compared has made the same calls of NCCL, and";
-        let lost = self.order.iter().find_map(|id| self.ended_on_some(*id));
         let sentence = match (&blocked[..], &missing[..]) {
-            ([], []) if lost.is_some() => lost.unwrap_or_default(),
             ([], []) => format!("{same} {waiting} in a collective: {}.", why_all_wait(self.ranks)),
             ([], missing) => format!(
                 "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",
@@ -263,15 +312,8 @@ impl Job<'_> {
     }
 }
 
-/// Says that a collective which all have called has ended on some ranks and not on others; `None` where that is not so.
-pub(super) fn signal_lost(ended: &BTreeMap<u64, bool>, what: &str) -> Option<String> {
-    let of =
-        |has_ended: bool| ended.iter().filter(|(_, its)| **its == has_ended).map(|(rank, _)| *rank).collect::<Vec<_>>();
-    let (over, open) = (of(true), of(false));
-    (!over.is_empty() && !open.is_empty()).then(|| {
-        let (over, open) = (ranks_in_words(over), ranks_in_words(open));
-        format!("all have called {what}; it has ended on {over}, and not on {open}: a signal between them was lost.")
-    })
+fn have_it(ranks: usize) -> &'static str {
+    ["they have", "it has"][usize::from(ranks == 1)]
 }
 
 fn amount_in_words(called: &Called) -> String {

@@ -3,8 +3,7 @@
 //!
 //! Must not: guess. A rank whose oldest records have been overwritten is not compared, and is named.
 
-use super::doing::{culprit, has_ended, why_all_wait, Asked};
-use super::explain::signal_lost;
+use super::doing::{culprit, has_ended, lost_signal, why_all_wait, Asked};
 use super::odd_ranks::{
     behind_sentence, have, most_common, named, waits_in_it, BlockedRank, ComparedBy, OddRank, Ranks,
 };
@@ -26,8 +25,13 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         return None;
     }
     let most = complete().filter_map(|process| Some(process.collectives.as_ref()?.launches.len())).max()?;
+    let kernel_at = |index: usize| most_common(at(index).flatten()).map(str::to_owned);
+    if let Some((sentence, kernel)) = agree(first).then(|| lost(ranks, first, kernel_at(first)?)).flatten() {
+        let (number, joined) = (Some(first as u64 + 1), ranks.keys().copied().collect());
+        return Some(Ranks { number, collective: Some(kernel), joined, ..Ranks::new(sentence, ComparedBy::Kernels) });
+    }
     let index = (first..most).find(|index| !agree(*index)).unwrap_or(first);
-    let kernel = most_common(at(index).flatten())?.to_owned();
+    let kernel = kernel_at(index)?;
     let asked = Asked::of(ranks);
     let (mut behind, mut different, mut joined) = (Vec::new(), Vec::new(), Vec::new());
     let (mut blocked, mut not_compared) = (Vec::new(), Vec::new());
@@ -47,15 +51,7 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         }
     }
     let what = format!("collective {} ({kernel})", index + 1);
-    let of_kernel = |process: &Process| {
-        let launches = &process.collectives.as_ref()?.launches;
-        let until = launches.get(index + 1).map_or(Nanos::MAX, |(at, _)| *at);
-        has_ended(process, launches.get(index)?.0, until)
-    };
-    let ended = ranks.iter().filter_map(|(rank, process)| Some((*rank, of_kernel(process)?)));
-    let lost = signal_lost(&ended.collect(), &what);
     let sentence = match (&behind[..], &different[..]) {
-        ([], []) if lost.is_some() => lost.unwrap_or_default(),
         ([], []) => format!(
             "every rank that could be compared has launched the same collectives as far as {what} and beyond, and they have not ended: \
              {}.",
@@ -78,6 +74,16 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         not_compared,
         ..Ranks::new(sentence, ComparedBy::Kernels)
     })
+}
+
+/// What says that a collective which all have launched has ended on some ranks alone; and its kernel.
+fn lost(ranks: &BTreeMap<u64, &Process>, index: usize, kernel: String) -> Option<(String, String)> {
+    let ended = ranks.iter().filter_map(|(rank, process)| {
+        let launches = &process.collectives.as_ref()?.launches;
+        let until = launches.get(index + 1).map_or(Nanos::MAX, |(next, _)| *next);
+        Some((*rank, has_ended(process, launches.get(index)?.0, until)))
+    });
+    Some((lost_signal(&ended.collect(), &format!("collective {} ({kernel})", index + 1))?, kernel))
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@
 //! | the call that makes a communicator | have not come to that call |
 //!
 //! The first such call of a rank counts. The waits lead from the ranks that hang to ranks that wait for none, which are behind, or in a cycle:
-//! ranks have used two communicators in different orders. A rank that is blocked in the driver behind a collective of its own comes first.
+//! ranks have used two communicators in different orders. `blame` says when a rank that is blocked behind a collective of its own comes before those.
 //!
 //! Must not: compare the clocks of two processes.
 
-use super::blame::{first, Behind, Caller, First};
-use super::doing::{in_flight, standing, Asked};
+use super::blame::{self, Ahead, Behind, First};
+use super::doing::{in_flight, in_words, standing, Asked};
 use super::odd_ranks::{most_common, Ranks};
 use crate::judge::communications::{Called, Communications, Member, Peer};
 use crate::judge::process::Process;
@@ -60,6 +60,14 @@ fn calls(process: &Process) -> Option<&Communications> {
     process.communications.as_ref().filter(|_| process.is_read)
 }
 
+/// A rank that is blocked behind a collective that it has called itself, by a call that the program did not mean to wait in.
+pub(crate) struct Holder {
+    pub rank: u64,
+    pub why: String,
+    /// Whether it is named before the ranks that have not called it.
+    pub first: bool,
+}
+
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let job = Job::of(ranks);
     let hangs = |process: &Process| standing(process).is_some_and(|report| !report.verdicts.is_empty());
@@ -76,17 +84,26 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
         }
     }
     let of_reached = || waits.iter().filter(|(rank, _)| reached.contains(rank));
-    let holds_up = of_reached().find(|(rank, wait)| {
-        matches!(wait.within, In::Collective(_)) && job.first(ranks[rank], wait, &waits) == First::Caller
-    });
+    let of_collectives = of_reached().filter(|(_, wait)| matches!(wait.within, In::Collective(_)));
+    let mut holders =
+        of_collectives.filter_map(|(rank, wait)| Some((wait, job.holder(*rank, &waits)?))).collect::<Vec<_>>();
+    holders.sort_by_key(|(_, holder)| !holder.first);
+    let holds_up = holders.first().filter(|(_, holder)| holder.first).map(|(wait, _)| *wait);
     // A collective that was called differently is the cause of everything behind it.
     let differs = of_reached().find(|(_, wait)| matches!(wait.within, In::Different(_) | In::Unequal(..)));
     // The wait that is nearest to the rank that waits for none.
     let is_first = |rank: &u64| !waits.contains_key(rank);
     let nearest = of_reached().find(|(_, wait)| wait.on.iter().all(is_first));
     let is_behind = nearest.or_else(|| of_reached().find(|(_, wait)| wait.on.iter().any(is_first)));
-    if let Some((_, wait)) = differs.or(holds_up).or(is_behind) {
-        return Some(job.explain(wait, &waits));
+    let first = differs.map(|(_, wait)| wait).or(holds_up);
+    // A collective that has ended on some ranks alone is the cause of everything behind it.
+    if let Some(found) = job.explain_lost(&stuck).filter(|_| first.is_none()) {
+        return Some(found);
+    }
+    let wait = first.or(is_behind.map(|(_, wait)| wait));
+    if let Some(wait) = wait {
+        let holders: Vec<_> = holders.into_iter().map(|(_, holder)| holder).collect();
+        return Some(job.explain(wait, &waits, &holders));
     }
     let held_back = ranks.keys().filter_map(|rank| Some((*rank, job.held_back(*rank)?))).collect();
     if let Some((circle, waits)) = [&waits, &held_back].into_iter().find_map(|of| Some((circle(&stuck, of)?, of))) {
@@ -128,22 +145,32 @@ impl<'a> Job<'a> {
         Self { ranks, members, order, ranks_in, differences, asked: Asked::of(ranks) }
     }
 
-    /// Which is to blame, of a rank that waits for others and those.
-    pub fn first(&self, caller: &Process, wait: &Wait, waits: &BTreeMap<u64, Wait>) -> First {
-        let behind = wait.on.iter().map(|rank| self.shows(*rank, waits)).collect::<Vec<_>>();
-        first(&Caller::of(caller), &behind)
-    }
-
-    pub fn shows(&self, rank: u64, waits: &BTreeMap<u64, Wait>) -> Behind {
-        Behind::of(self.ranks.get(&rank).copied(), waits.contains_key(&rank), &self.asked)
-    }
-
     pub fn members(&self, id: u64) -> impl Iterator<Item = (u64, &'a Member)> + '_ {
         self.members.get(&id).into_iter().flatten().map(|(rank, member)| (*rank, *member))
     }
 
     pub fn member(&self, id: u64, rank: u64) -> Option<&'a Member> {
         self.members.get(&id)?.get(&rank).copied()
+    }
+
+    /// Why a rank is blocked behind a collective of its own, and whether that keeps those waiting that have not called it.
+    fn holder(&self, rank: u64, waits: &BTreeMap<u64, Wait>) -> Option<Holder> {
+        let (ahead, verdict) = blame::ahead(self.ranks.get(&rank)?).filter(|(ahead, _)| *ahead != Ahead::AsAsked)?;
+        let mut next: Vec<u64> = waits.get(&rank)?.on.clone();
+        let mut reached = BTreeSet::new();
+        let mut behind = Behind::NotSeen;
+        while let Some(other) = next.pop() {
+            if other == rank {
+                behind = Behind::WaitsForRank;
+            } else if reached.insert(other) {
+                match waits.get(&other) {
+                    Some(wait) => next.extend(&wait.on),
+                    None => behind = behind.max(blame::behind(self.ranks.get(&other).copied(), &self.asked)),
+                }
+            }
+        }
+        let first = blame::named_first(ahead, behind) == First::Ahead;
+        Some(Holder { rank, why: in_words(verdict), first })
     }
 
     fn first_wait(&self, rank: u64) -> Option<Wait> {

@@ -1,10 +1,12 @@
+use crate::judge::collectives::Collectives;
 use crate::judge::communications::{Called, Communications, Meeting, Member, Peer};
 use crate::judge::process::Process;
 use crate::judge::ranks::compare;
 use crate::judge::stood::Stood;
 use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::{EntryPoint, StreamKind};
-use lazyguard_core::diagnose::{Code, StreamRef};
+use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
+use lazyguard_core::report::DumpReport;
 use lazyguard_core::trace::Communication;
 use serde_json::json;
 
@@ -255,6 +257,57 @@ fn ranks_without_a_launcher_are_known_by_their_largest_communicator() {
     };
     let told = sentence(&[of(0, 1), waits(of(1, 2))]);
     assert!(told.starts_with("rank 0 has not called collective 2 of communicator"), "{told}");
+}
+
+/// A rank that has called two collectives of the job, the second one at 20, and has launched these kernels. It stands in the second one, or was asked.
+fn launched(number: u64, kernels: &[u64], stands: bool) -> Process {
+    let launches = kernels.iter().map(|at| (*at, 0)).collect();
+    let kernel = "ncclDevKernel_AllGather_RING_LL".to_owned();
+    let collectives = Some(Collectives { kernels: vec![kernel.clone()], launches, complete: true });
+    let process = Process { collectives, ..rank(number, vec![member(WORLD, number as u32, 2, 2)]) };
+    let operation: OperationSeen =
+        serde_json::from_value(json!({ "at": 25, "call": "cuLaunchKernelEx", "function": kernel })).unwrap();
+    let stream = StreamRef { number: 1, handle: 1, kind: StreamKind::NonBlocking, context: 1 };
+    let mut process = hanging_in(process, Code::LG208, vec![Culprit { stream: stream.clone(), operation }]);
+    if let Some(Stood::Hang(mut hang)) = process.stood.take() {
+        let operation = json!({ "at": 25, "call": "cuLaunchKernelEx", "function": kernel });
+        let busy = json!({
+            "stream": stream, "oldest": operation, "operations": [operation], "last_submitted": 26, "submitted": 2,
+            "outstanding": 1, "timed": 1, "all_recorded": true, "moved": 0, "answered_busy": 0, "destroyed": false,
+        });
+        hang.snapshot.streams = if stands { vec![serde_json::from_value(busy).unwrap()] } else { Vec::new() };
+        hang.snapshot.blocked.clear();
+        match stands {
+            true => process.stood = Some(Stood::Hang(hang)),
+            false => process.dump = Some(DumpReport::new(1, 1, (0, 0), hang)),
+        }
+    }
+    process
+}
+
+#[test]
+fn a_collective_that_all_have_called_has_lost_a_signal_where_it_has_ended_on_some() {
+    let told = sentence(&[launched(0, &[15, 25], false), launched(1, &[15, 25], true)]);
+    assert_eq!(
+        told,
+        "rank 0's collective 2 of communicator 0 (AllGather of 1,024 float32) has ended, rank 1's has not: a signal between them was lost."
+    );
+    // On both it stands.
+    let told = sentence(&[launched(0, &[15, 25], true), launched(1, &[15, 25], true)]);
+    assert!(told.starts_with("every rank that could be compared has made the same calls of NCCL"), "{told}");
+}
+
+#[test]
+fn a_rank_that_has_called_a_collective_and_not_launched_it_is_behind() {
+    let compared = compare(&[launched(0, &[15], false), launched(1, &[15, 25], true)]).unwrap();
+    let told = &compared.sentence;
+    assert!(
+        told.starts_with(
+            "rank 0 has not launched collective 2 of communicator 0 (AllGather of 1,024 float32), which it has called"
+        ),
+        "{told}"
+    );
+    assert_eq!((compared.behind[0].rank, &compared.joined[..]), (0, &[1][..]));
 }
 
 /// Each communicator keeps its newest calls, and each rank others: the oldest have been overwritten.

@@ -122,6 +122,18 @@ fn a_rank_that_loads_a_module_behind_the_collective_is_named_beside_those_that_w
 }
 
 #[test]
+fn a_collective_that_has_ended_on_some_ranks_alone_has_lost_a_signal() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let job = job(&work, "lost", &KILL);
+    job.expect(&format!(
+        "ranks 0-1's collective 14 ({KERNEL}) has ended, rank {ODD}'s has not: a signal between them was lost."
+    ));
+    // No rank is to be looked for.
+    assert!(!job.report.contains("find the rank that has not launched"), "{}", job.report);
+    assert!(job.report.contains("fix: all ranks have launched it"), "{}", job.report);
+}
+
+#[test]
 fn a_rank_that_is_late_is_no_hang_and_a_job_that_is_well_compares_nothing() {
     let work = Work::new(lazyguard_e2e::this_test!());
     let late = job(&work, "late", &["--hang-after", "1500ms", "--fail-on", "hang"]);
