@@ -5,8 +5,10 @@
 use crate::folder::{is_process_folder, newest_in, process_folders, Opened, Run, RECORDING};
 use crate::machine::files;
 use crate::words::{print, say, size, write_line, Failure, Outcome, Output};
-use lazyguard_core::anonymise::{anonymise as copy_of, Pseudonyms};
+use lazyguard_core::anonymise::{anonymise as copy_of, evidence, Pseudonyms};
 use lazyguard_core::api::counted;
+use lazyguard_core::evidence::Evidence;
+use lazyguard_core::run_folder::file::EVIDENCE;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -87,6 +89,7 @@ impl Copier<'_, '_> {
         files::create_new(to, 0o666)
             .and_then(|mut file| file.write_all(&copy.bytes))
             .map_err(|error| Failure::at(to, error))?;
+        self.copy_evidence(&opened.path, to)?;
         let (records, bytes) = (counted(copy.records, "record"), size(copy.bytes.len() as u64));
         let of = size(opened.recording.facts().file_bytes);
         write_line!(self.out, "{}: {records} ({bytes} of {of})", to.display())?;
@@ -101,6 +104,18 @@ impl Copier<'_, '_> {
             }
         }
         Ok(())
+    }
+}
+
+impl Copier<'_, '_> {
+    /// Beside the copy of a process's recording lies that of its evidence.
+    fn copy_evidence(&mut self, from: &Path, to: &Path) -> Result<(), Failure> {
+        let folder = from.parent().filter(|_| to.file_name().is_some_and(|name| name == RECORDING));
+        let Some(seen) = folder.and_then(|folder| files::json_in::<Evidence>(folder, EVIDENCE)) else { return Ok(()) };
+        let copy = serde_json::to_vec(&evidence(&seen, &mut self.pseudonyms)).unwrap_or_default();
+        let to = to.with_file_name(EVIDENCE);
+        let written = files::create_new(&to, 0o666).and_then(|mut file| file.write_all(&copy));
+        written.map_err(|error| Failure::at(&to, error))
     }
 }
 

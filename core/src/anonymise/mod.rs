@@ -1,16 +1,19 @@
 //! A copy of a recording in which nothing names the user, the machine, or the program's own code. Users post it, and it is small.
 //!
-//! `kept` says what of a recording is kept, `pseudonyms` what stands for a name; `written` makes the copy with the library's own writer.
+//! `kept` says what of a recording is kept, `pseudonyms` what stands for a name; `written` makes the copy with the library's own writer. `evidence` has rules
+//! of its own.
 //!
 //! The copy holds only what the reader understands. A new kind of text does not compile before this module has a rule for it. Times, ids,
 //! numbers, addresses and handles stay. The ids of communicators are hashes, so copies from several machines still fit together.
 //!
 //! Must not: copy a text that no rule in `pseudonyms` keeps; or change the verdict.
 
+mod evidence;
 mod kept;
 mod pseudonyms;
 mod written;
 
+pub use evidence::evidence;
 pub use pseudonyms::Pseudonyms;
 
 use crate::trace::read::{Recording, Source};
