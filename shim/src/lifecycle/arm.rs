@@ -9,7 +9,7 @@ use crate::lookup::{driver, dynamic_linker, forks, objects};
 use crate::preload::{ahead::Ahead, gate, libraries::Libraries, loader::Loader, nudge};
 use crate::record::gpu_dump::{self, GpuDump};
 use crate::record::hazards::Hazards;
-use crate::record::log::Log;
+use crate::record::log::{self, Log};
 use crate::record::mappings::Mappings;
 use crate::record::marker::Marker;
 use crate::record::path::Paths;
@@ -229,7 +229,8 @@ fn begin_them(guard: &'static Guard) {
         (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, end)),
     ];
     own_thread::leave_room_for(objects::thread_local_bytes());
-    let begun = bodies.map(|(name, body)| (name, own_thread::begin(name, move || body(guard))));
+    // The libraries' data for one thread is made while the other one begins.
+    let begun = bodies.map(|(name, body)| (name, own_thread::begin(name, log::warm_up, move || body(guard))));
     for (name, begun) in begun {
         match begun {
             Ok(begun) => begun.wait(),

@@ -81,7 +81,7 @@ pub fn bind_beside() {
         bind_new();
         BESIDE.store(0, Ordering::Relaxed);
     };
-    if own_thread::start("lazyguard-bind", bind).is_err() {
+    if own_thread::start("lazyguard-bind", || (), bind).is_err() {
         BESIDE.store(0, Ordering::Relaxed);
     }
 }

@@ -1,7 +1,7 @@
-//! The log: one JSON object a line, in two files of the run folder that take turns. The log's own thread ([`super::upkeep`]) follows the recording and
-//! appends what the level wants. One thread at a time drains, with [`Log::draining`]: at the very end the exiting one.
+//! The log: one JSON object a line, in two files of the run folder that take turns. The log's own thread ([`super::upkeep`]) follows the recording,
+//! says what the level wants through `tracing` to a subscriber of its own, and appends the lines. One thread at a time drains, with [`Log::draining`]: at the very end the exiting one.
 //!
-//! Must not: hold a file open (see [`super::run_folder`]), write on a thread of the program's but at exit, or write where the file system is short of room.
+//! Must not: become the process's global subscriber, hold a file open (see [`super::run_folder`]), write on a thread of the program's but at exit, or write where the file system is short of room.
 
 use super::run_folder::{RunFolder, LOG, OLDER_LOG};
 use crate::runtime::door::{self, EXIT_PAUSES};
@@ -11,15 +11,16 @@ use lazyguard_core::api::Keep;
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings::LogLevel;
+use lazyguard_core::sync::lock;
 use lazyguard_core::trace::{Followed, Follower, Kind, Lane, Payload, Preload, Record};
 use lazyguard_core::Nanos;
-use serde_json::Value;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tracing::dispatcher::{self, Dispatch};
 
 /// Records that are written at once, some 32 KiB. An exit waits for a write.
 const AT_ONCE: usize = 128;
@@ -33,6 +34,8 @@ const BLOCKED: Nanos = 1_000_000_000;
 
 pub struct Log {
     level: LogLevel,
+    lines: Lines,
+    dispatch: Dispatch,
     draining: Mutex<Draining>,
     pub overwritten: AtomicU64,
     /// Lines that could not be written.
@@ -50,10 +53,45 @@ struct Draining {
     lines: [u64; 2],
 }
 
+#[derive(Clone, Default)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        lock(&self.0).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn dispatch_to(lines: Lines) -> Dispatch {
+    let subscriber = tracing_subscriber::fmt()
+        .json()
+        .flatten_event(true)
+        .with_target(false)
+        .with_current_span(false)
+        .with_span_list(false)
+        .without_time()
+        .with_max_level(tracing::Level::TRACE)
+        .with_writer(move || lines.clone())
+        .finish();
+    Dispatch::new(subscriber)
+}
+
+/// Creates the libraries' thread-local data.
+pub fn warm_up() {
+    dispatcher::with_default(&dispatch_to(Lines::default()), || tracing::trace!("nothing"));
+}
+
 impl Log {
     pub fn new(level: LogLevel) -> Self {
-        let [overwritten, lost, replaced] = Default::default();
-        Self { level, draining: Mutex::default(), overwritten, lost, replaced, is_short: AtomicBool::new(false) }
+        let lines = Lines::default();
+        let (dispatch, [overwritten, lost, replaced]) = (dispatch_to(lines.clone()), Default::default());
+        let (draining, is_short) = (Mutex::default(), AtomicBool::new(false));
+        Self { level, lines, dispatch, draining, overwritten, lost, replaced, is_short }
     }
 
     fn wants(&self, record: &Record) -> bool {
@@ -131,12 +169,12 @@ impl Log {
         self.overwritten.store(self.lanes().iter().map(|&lane| follower.lost(recorder, lane)).sum(), Ordering::Relaxed);
         records.sort_by_key(|followed| followed.record.entered);
         for some in records.chunks(AT_ONCE) {
-            let mut text = String::new();
-            some.iter().for_each(|followed| say(process, followed, &mut text));
-            let all = text.lines().count() as u64;
+            dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(process, followed)));
+            let text = std::mem::take(&mut *lock(&self.lines.0));
+            let all = text.iter().filter(|&&b| b == b'\n').count() as u64;
             // What the guard has: the recording, and the log.
             let has = (recorder.words().len() * 8) as u64 + 2 * self.most_bytes();
-            let written = folder.map_or(0, |folder| self.write(folder.path(), text.as_bytes(), has, lines));
+            let written = folder.map_or(0, |folder| self.write(folder.path(), &text, has, lines));
             self.lost.fetch_add(all - written, Ordering::Relaxed);
         }
     }
@@ -145,7 +183,7 @@ impl Log {
     fn write(&self, folder: &Path, mut text: &[u8], has: u64, lines: &mut [u64; 2]) -> u64 {
         let mut written = 0;
         while !text.is_empty() {
-            let Ok(mut file) = open(folder) else { break };
+            let Ok(file) = open(folder) else { break };
             let size = file.metadata().map_or(0, |about| about.len());
             if files::file_system(&file).is_ok_and(|there| there.is_short(has)) {
                 self.is_short.store(true, Ordering::Relaxed);
@@ -162,7 +200,7 @@ impl Log {
                 }
                 let [newer, older] = lines;
                 self.replaced.fetch_add(std::mem::replace(older, std::mem::take(newer)), Ordering::Relaxed);
-            } else if file.write_all(now).is_ok() {
+            } else if append(folder, now).is_ok() {
                 let count = now.iter().filter(|&&b| b == b'\n').count() as u64;
                 lines[0] += count;
                 written += count;
@@ -181,77 +219,69 @@ fn open(folder: &Path) -> io::Result<File> {
     files::open_with(&folder.join(LOG), OpenOptions::new().append(true).create(true), libc::O_NOFOLLOW)
 }
 
+/// The appender rotates by time alone, so that the caller keeps the size.
+fn append(folder: &Path, lines: &[u8]) -> io::Result<()> {
+    use tracing_appender::rolling::{RollingFileAppender, Rotation};
+    let builder = RollingFileAppender::builder().rotation(Rotation::NEVER).filename_prefix(LOG);
+    builder.build(folder).map_err(io::Error::other)?.write_all(lines)
+}
+
 /// The bytes of the whole lines at the start, of at most so many bytes.
 fn whole_lines(text: &[u8], most: u64) -> usize {
     let most = usize::try_from(most).map_or(text.len(), |most| most.min(text.len()));
     text[..most].iter().rposition(|&b| b == b'\n').map_or(0, |end| end + 1)
 }
 
-/// Appends a line; `docs/CONFIGURATION.md` lists the fields.
-fn say(process: &Process, followed: &Followed, to: &mut String) {
+/// `docs/CONFIGURATION.md` lists the fields.
+fn say(process: &Process, followed: &Followed) {
     let (tracker, record) = (&process.tracker, &followed.record);
-    let name = |function| tracker.function_name(function).map(demangle).unwrap_or_default();
-    let stream: Value = record.stream.into();
-    let handle = || tracker.stream_entry(record.stream).map_or(0, |s| s.handle()).into();
-    let event = match record.kind {
-        Kind::HostBegins => "host_function_begins",
-        Kind::HostEnds => "host_function_ends",
-        Kind::ColdFunction | Kind::ColdModule => "load",
-        Kind::Hazard => "hazard",
-        Kind::Preload => "preload",
+    let call = record.entry_point.symbol();
+    let function = tracker.function_name(record.function).map(demangle).unwrap_or_default();
+    let function = function.as_str();
+    let stream = record.stream;
+    let handle = tracker.stream_entry(stream).map_or(0, |s| s.handle());
+    let (at_ns, took_ns) = (record.entered, record.took());
+    let (thread, result) = (followed.owner.thread, record.result);
+    match record.kind {
+        Kind::HostBegins | Kind::HostEnds => {
+            let event = if record.kind == Kind::HostBegins { "host_function_begins" } else { "host_function_ends" };
+            let Payload::HostCall { function, .. } = record.payload() else { return };
+            tracing::info!(event, at_ns, thread, call, function, stream, handle);
+        }
         Kind::Call | Kind::Queries | Kind::Seen | Kind::Activity | Kind::Communication => {
-            record.entry_point.class().event()
+            let event = record.entry_point.class().event();
+            tracing::info!(event, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
-    };
-    let level = if record.kind == Kind::Hazard { "WARN" } else { "INFO" };
-    let took: (&str, Value) = ("took_ns", record.took().into());
-    let call: [(&str, Value); 3] = [
-        ("at_ns", record.entered.into()),
-        ("thread", followed.owner.thread.into()),
-        ("call", record.entry_point.symbol().into()),
-    ];
-    let mut fields: Vec<(&str, Value)> = vec![("level", level.into()), ("event", event.into())];
-    fields.extend(call);
-    match (record.kind, record.payload()) {
-        (Kind::HostBegins | Kind::HostEnds, Payload::HostCall { function, .. }) => {
-            fields.extend([("function", function.into()), ("stream", stream), ("handle", handle())]);
+        Kind::ColdFunction | Kind::ColdModule => {
+            let what = if record.kind == Kind::ColdModule { "module" } else { "function" };
+            tracing::info!(event = "load", what, at_ns, took_ns, thread, call, result, function, stream, handle);
         }
-        (Kind::Hazard, _) => {
-            let Some(noted) = HazardEvent::of(record, followed.owner.thread) else { return };
-            fields.extend([
-                ("code", noted.code.name().into()),
-                ("title", noted.code.title().into()),
-                ("function", name(record.function).into()),
-                ("stream", stream),
-                ("in_flight_on", noted.other.stream.into()),
-                ("in_flight", name(noted.other.operation.function).into()),
-                ("count", noted.count.into()),
-                ("prevented", noted.flags.says(Flags::PREVENTED).into()),
-            ]);
+        Kind::Hazard => {
+            let Some(noted) = HazardEvent::of(record, thread) else { return };
+            let (code, title) = (noted.code.name(), noted.code.title());
+            let in_flight = tracker.function_name(noted.other.operation.function).map(demangle).unwrap_or_default();
+            let prevented = noted.flags.says(Flags::PREVENTED);
+            let (event, in_flight_on, count) = ("hazard", noted.other.stream, noted.count);
+            tracing::warn!(
+                event,
+                code,
+                title,
+                at_ns,
+                thread,
+                call,
+                function,
+                stream,
+                in_flight_on,
+                in_flight,
+                count,
+                prevented
+            );
         }
-        (Kind::Preload, Payload::Preload(Preload { loaded, refused, left_out, .. })) => {
-            fields.extend([
-                took,
-                ("loaded", loaded.into()),
-                ("refused", refused.into()),
-                ("left_out", left_out.into()),
-            ]);
-        }
-        (Kind::HostBegins | Kind::HostEnds | Kind::Preload, _) => return,
-        (kind, _) => {
-            let what = match kind {
-                Kind::ColdModule => Some("module"),
-                Kind::ColdFunction => Some("function"),
-                _ => None,
-            };
-            fields.extend(what.map(|what| ("what", what.into())));
-            let function = name(record.function).into();
-            fields.extend([took, ("result", record.result.into()), ("function", function)]);
-            fields.extend([("stream", stream), ("handle", handle())]);
+        Kind::Preload => {
+            let Payload::Preload(Preload { loaded, refused, left_out, .. }) = record.payload() else { return };
+            tracing::info!(event = "preload", at_ns, took_ns, thread, call, loaded, refused, left_out);
         }
     }
-    let texts = fields.into_iter().map(|(key, value)| format!("\"{key}\":{value}"));
-    to.push_str(&format!("{{{}}}\n", texts.collect::<Vec<_>>().join(",")));
 }
 
 #[cfg(test)]

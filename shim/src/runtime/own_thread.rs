@@ -14,15 +14,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// It may not have run yet.
+/// Its thread-local data is being made.
 pub struct Begun {
     ready: Arc<AtomicBool>,
     since: Instant,
 }
 
 impl Begun {
-    /// Waits until its thread-local data has been made, for a limited time: later the program may have used up its memory, and the C library would end the
-    /// process.
+    /// Waits until the libraries have made their thread-local data, for a limited time: later the program may have used up its memory, and the C library would
+    /// end the process.
     pub fn wait(self) {
         while !self.ready.load(Ordering::Acquire) && self.since.elapsed() < Duration::from_millis(50) {
             door::pause(Duration::from_micros(50));
@@ -84,11 +84,11 @@ fn left(line: &str) -> Option<(u32, i32)> {
     Some((others, libc::WEXITSTATUS(waited)))
 }
 
-pub fn start(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    begin(name, body).map(Begun::wait)
+pub fn start(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    begin(name, prepare, body).map(Begun::wait)
 }
 
-pub fn begin(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Begun> {
+pub fn begin(name: &str, prepare: fn(), body: impl FnOnce() + Send + 'static) -> io::Result<Begun> {
     // SAFETY: all-zero bytes are a valid signal set.
     let mut all = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
@@ -102,7 +102,8 @@ pub fn begin(name: &str, body: impl FnOnce() + Send + 'static) -> io::Result<Beg
         unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
         // It begins with the program's.
         Floats::take();
-        door::leaf(|| under_way.store(true, Ordering::Release));
+        door::leaf(prepare);
+        under_way.store(true, Ordering::Release);
         door::leaf(body);
     }));
     mask(libc::SIG_SETMASK, &before);

@@ -28,7 +28,7 @@
 use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::{driver_queries, forks};
 use crate::preload::idle::{self, Asking, Uncaptured, PROBING};
-use crate::record::Guard;
+use crate::record::{log, Guard};
 use crate::runtime::{own_memory, own_thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::diagnose::{resident_blocks, BusyStream, Extent, Snapshot};
@@ -102,7 +102,7 @@ pub fn ask(guard: &'static Guard, slot: &ThreadSlot, snapshot: &Snapshot) -> Pro
     }
     let session = Arc::new(Session { questions, at: AtomicUsize::new(0), answers: Mutex::default() });
     let asked = session.clone();
-    let started = own_thread::start("lazyguard-probe", move || asked.run(guard));
+    let started = own_thread::start("lazyguard-probe", log::warm_up, move || asked.run(guard));
     if let Err(error) = started {
         guard.loader.note(format!("the thread lazyguard-probe could not be started: {error}"));
     }

@@ -241,7 +241,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
     for (number, one) in meant.iter().enumerate() {
         let (handle, context, answer) = (one.handle(), context_of(guard, one), answers.clone());
         let revoke = move || answer[number].store(revoke_here(handle as Handle, context), Ordering::Relaxed);
-        if own_thread::begin("lazyguard-nccl", revoke).is_err() {
+        if own_thread::begin("lazyguard-nccl", || (), revoke).is_err() {
             answers[number].store(FAILED, Ordering::Relaxed);
         }
     }

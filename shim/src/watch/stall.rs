@@ -82,12 +82,16 @@ impl Looking {
         if reads_memory {
             let (answer, threads) = (answer.clone(), threads.clone());
             // Where no thread can be started, the watchdog's own looks have to do.
-            let _ = own_thread::begin("lazyguard-looks", move || {
-                let look = || Look::take(&Source::machine(), process, &threads, Depth::Memory);
-                let before = look();
-                std::thread::sleep(APART);
-                *lock(&answer) = Some(Evidence::of(&before, &look(), APART.as_nanos() as u64));
-            });
+            let _ = own_thread::begin(
+                "lazyguard-looks",
+                || (),
+                move || {
+                    let look = || Look::take(&Source::machine(), process, &threads, Depth::Memory);
+                    let before = look();
+                    std::thread::sleep(APART);
+                    *lock(&answer) = Some(Evidence::of(&before, &look(), APART.as_nanos() as u64));
+                },
+            );
         }
         let before = Look::take(&Source::machine(), process, &threads, Depth::Kernel);
         Self { begun: now, threads, before, answer }
