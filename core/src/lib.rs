@@ -16,6 +16,7 @@ pub mod gpu_core;
 pub mod gpu_dump;
 pub mod hazard;
 pub mod image;
+pub mod late;
 pub mod map;
 pub mod old_runs;
 pub mod order;

@@ -18,7 +18,7 @@ mod remove;
 
 use crate::folder::{entries_of, Entry};
 use crate::order;
-use crate::run_folder::file::{HANG, KEPT, MARK, OF_A_JOB, OF_A_PROCESS, REPORTED, TRACE};
+use crate::run_folder::file::{HANG, KEPT, LATE, MARK, OF_A_JOB, OF_A_PROCESS, REPORTED, TRACE};
 use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
 use std::ffi::OsStr;
@@ -292,7 +292,8 @@ fn is_ours(entry: &Entry) -> bool {
 /// The same of a run's folder and the folders in it, which have many names.
 fn is_ours_in_run(entry: &Entry) -> bool {
     let name = name_of(entry);
-    let is_runs = || [MARK, KEPT].contains(&name.as_str()) || name.starts_with(OF_A_JOB) || name.starts_with(REPORTED);
+    let of_a_job = || [OF_A_JOB, LATE, REPORTED].iter().any(|prefix| name.starts_with(prefix));
+    let is_runs = || [MARK, KEPT].contains(&name.as_str()) || of_a_job();
     entry.metadata().is_ok_and(|about| about.is_dir()) || is_ours(entry) || is_runs()
 }
 

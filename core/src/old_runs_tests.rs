@@ -247,7 +247,7 @@ fn what_somebody_has_put_into_the_folder_of_a_run_stays_with_it() {
         let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 90_000);
         let inner = inner.replace("PROCESS", &NO_PROCESS.to_string());
         fs::create_dir_all(run.join(&inner)).unwrap();
-        for own in [KEPT, &format!("{OF_A_JOB}-7"), ".hang.json.new", TRACE] {
+        for own in [KEPT, &format!("{OF_A_JOB}-7"), &format!("{LATE}-7+host-9"), ".hang.json.new", TRACE] {
             put(&run.join(&inner), own, "");
         }
         let all = || all_in(&base.0, &base.sight());

@@ -95,6 +95,8 @@ pub mod file {
     pub const KEPT: &str = "kept";
     /// The file beside the folders of a job's processes, by which they report hangs to each other.
     pub const OF_A_JOB: &str = ".lazyguard-hang";
+    /// The file of a process of a job, while a rank waits, with what that process does.
+    pub const LATE: &str = ".lazyguard-late";
     /// The same for a reported cause.
     pub const REPORTED: &str = ".lazyguard-reported";
     pub const GPU_CORE: &str = "gpu.core";

@@ -218,6 +218,10 @@ settings! {
     hang_after_nanos: u64 = "LAZYGUARD_HANG_AFTER", "--hang-after", "a duration; 0 or off is never", "30s",
         |v| if v == "off" { Some(0) } else { duration(v) },
         "how long a call may be blocked before the guard reports it: as HANG if it is a known deadlock, else as SLOW, and as HANG after three times as long";
+    /// 0: no time at all.
+    max_late_nanos: u64 = "LAZYGUARD_MAX_LATE", "--max-late", "a duration; 0 or off: no time at all", "10m",
+        |v| if v == "off" { Some(0) } else { duration(v) },
+        "how long a wait for another rank of the job is SLOW, and no hang, at most, while that rank moves: it computes, compiles, reads on, submits";
     on_hang: OnHang = ON_HANG, "--on-hang", "report, abort, exit:N with N from 0 to 255, command:COMMAND, fail, revoke", "report",
         on_hang,
         "what the guard does about a hang once it has reported it: nothing more; end the process by SIGABRT; end it with status N; have /bin/sh run COMMAND; have the blocked calls return error 719, which the program handles; revoke the communicators of NCCL that wait, and have the blocked calls return error 909. `lazyguard run` also takes kill: it ends every process that it has started";
@@ -263,6 +267,11 @@ impl Settings {
             0 => Self::default().hang_after_nanos,
             threshold => threshold,
         }
+    }
+
+    /// Whether the processes of a job ask each other before one of them calls its wait for the others a hang.
+    pub fn waits_for_late_ranks(&self) -> bool {
+        self.hang_after_nanos > 0 && self.max_late_nanos > 0
     }
 
     /// How long such a wait stands still until it counts as a hang.

@@ -24,6 +24,7 @@ mod environment;
 mod hang;
 mod held;
 mod inherited;
+mod late;
 pub(crate) mod options;
 mod other_users;
 mod program;
@@ -106,6 +107,10 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let profile = library.as_ref().and_then(|_| own_profile(&mut options));
     let variables = variables_of(&options, &root, others.as_ref(), library.as_deref());
     let observers = observe(&options, &root);
+    let places: Vec<_> =
+        [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
+    let settings = settings_of(&options);
+    let is_late = library.as_ref().filter(|_| root.is_there()).and_then(|_| late::start(&places, &settings));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let start = |exec: &Exec| {
@@ -115,7 +120,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
-            drop(observers);
+            drop((observers, is_late));
             root.finish(false);
             drop(others);
             // A program that replaces this process would keep the flag.
@@ -124,14 +129,13 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
         }
     };
     let standard_error = descriptors.give_up(program);
-    let limits = limits(&options, &settings_of(&options));
+    let limits = limits(&options, &settings);
     let library = library.filter(|_| root.is_there());
     let unguarded = library.as_deref().and_then(|library| unguarded(&options, &root, limits, library));
     let is_watched = unguarded.is_some();
-    let places = [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
     let program = supervise::Started { program, tree, caught, standard_error };
     let mut ended = supervise::supervise(program, &root, places, limits, unguarded)?;
-    drop(observers);
+    drop((observers, is_late));
     let unseen = unseen_by_the_run(&ended, &root, others, library.is_some());
     ended.unguarded.expected = expected(&mut ended, &root, is_watched.then_some(&options.program[0]));
     // One of the ranks that share a profile.

@@ -5,6 +5,7 @@
 //! The table of the parent module says when a finding counts as a hang.
 
 use super::finding::{submits, Finding};
+use super::late::LateSeen;
 use super::needs::{is_legacy, may_have_passed, Decision};
 use super::operation::BusyStream;
 use super::path::End;
@@ -196,7 +197,13 @@ impl<'a> Decision<'a> {
             }
             _ => patience_nanos.max(threshold_nanos),
         };
-        !watched && stood >= least
+        !watched && stood >= least && !self.is_late(finding, stood)
+    }
+
+    /// Whether it waits for a rank that moves, whatever in this process stands behind that wait.
+    fn is_late(&self, finding: &Finding<'a>, stood: Nanos) -> bool {
+        let late = self.snapshot.late.as_ref().filter(|_| finding.path.ends_at_ranks());
+        late.is_some_and(|late| stood < late.most_nanos)
     }
 
     fn chain(&self, finding: &Finding<'a>) -> Vec<String> {
@@ -274,7 +281,9 @@ impl<'a> Decision<'a> {
                 "a signal's handler or another process may let a thread go on".to_owned()
             }
             (End::Runs(_), _) => "nothing known keeps it from ending, so it may only be slow".to_owned(),
-            (End::Peers(..) | End::Meeting, _) => "a rank may only be late".to_owned(),
+            (End::Peers(..) | End::Meeting, _) => {
+                self.snapshot.late.as_ref().map_or_else(|| "a rank may only be late".to_owned(), LateSeen::in_words)
+            }
             (End::Host(host, _), _) if host.doing.is_some_and(ThreadActivity::goes_on) => {
                 "the host function is under way, so it may only be slow".to_owned()
             }

@@ -37,6 +37,9 @@ mod graph;
 mod graph_calls;
 #[cfg(test)]
 mod graph_tests;
+mod late;
+#[cfg(test)]
+mod late_tests;
 mod links;
 pub(crate) mod messages;
 mod needs;
@@ -64,6 +67,7 @@ pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::SnapshotBuilder;
 pub use graph::{GraphPartSeen, GraphSeen};
+pub use late::{waits_for_ranks, LateRank, LateSeen};
 pub use links::{links_of, Link, Party};
 pub use messages::needs_idle;
 pub use occupancy::{resident_blocks, Device, Needs};

@@ -149,6 +149,11 @@ impl<'a> Path<'a> {
         }
     }
 
+    /// Whether the other ranks of a job end the wait.
+    pub fn ends_at_ranks(&self) -> bool {
+        matches!(self.end, End::Peers(_) | End::Meeting)
+    }
+
     pub fn barrier(&self) -> Option<&'a ColdLoadSeen> {
         self.steps.iter().find_map(|step| if let Step::Barrier(load) = step { Some(*load) } else { None })
     }

@@ -1,5 +1,6 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
+use super::late::LateSeen;
 use super::operation::{BusyStream, FedStream, OperationSeen, Origin, StreamRef};
 use super::wait::WaitSeen;
 use crate::api::{Call, ColdKind, ComputeTime, ThreadActivity};
@@ -183,6 +184,9 @@ pub struct Snapshot {
     /// Threads outside driver calls that wait for another, without limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<u32>,
+    /// Ranks that are late, where calls wait for them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub late: Option<LateSeen>,
     /// When a driver call other than a poll's last began or ended.
     pub last_activity: Nanos,
     /// Whether the driver has been asked.

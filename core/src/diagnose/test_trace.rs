@@ -11,7 +11,7 @@ pub(super) const SECOND: u64 = 1_000_000_000;
 pub(super) const NOW: u64 = 10 * SECOND;
 /// The queries of a poll after its first.
 pub(super) const QUERIES: u64 = 40;
-const THRESHOLD: u64 = 2 * SECOND;
+pub(super) const THRESHOLD: u64 = 2 * SECOND;
 const NOT_READY: i32 = 600;
 
 pub(super) struct TestTrace {

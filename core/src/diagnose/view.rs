@@ -65,6 +65,7 @@ impl SnapshotBuilder {
             runnable,
             waiting: waiting.iter().map(|waits| waits.thread).collect(),
             blocked,
+            late: None,
             last_activity: self.activity,
             asked: self.asked,
             launch_blocking: self.environment.launch_blocking,

@@ -8,7 +8,7 @@ use super::probe::ProbeSeen;
 use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen};
 use crate::api::{counted, lasted, time_of_day};
 use crate::demangle::demangle;
-use crate::diagnose::{chain, messages, BlockedCall, Code, Culprit, Origin, Status, Verdict};
+use crate::diagnose::{chain, messages, BlockedCall, Code, Culprit, LateRank, Origin, Status, Verdict};
 use crate::stall::Stall;
 use crate::Nanos;
 
@@ -45,6 +45,12 @@ impl HangReport {
             _ => format!("{}, as reported", self.heading(None)),
         };
         Block::marked([line])
+    }
+
+    /// The ranks that are late for what a slow report waits for.
+    pub fn late(&self) -> Block {
+        let ranks = self.snapshot.late.iter().flat_map(|late| &late.ranks).map(LateRank::in_words);
+        Block::marked([format!("{}: {}", self.heading(None), ranks.collect::<Vec<_>>().join("; "))])
     }
 
     /// The verdicts that came to a hang after its report.

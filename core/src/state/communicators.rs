@@ -8,7 +8,7 @@
 
 use crate::sync::{AtomicU64, Ordering};
 use crate::trace::layout::communicator as place;
-use crate::trace::Recorder;
+use crate::trace::{rank_of, Recorder};
 use crate::Nanos;
 
 type Words = &'static [AtomicU64; place::WORDS];
@@ -51,6 +51,11 @@ impl Communicators {
         let used = self.all().take_while(|one| one.get(place::HANDLE) != 0);
         let is_made = |one: &Communicator| one.get(place::HANDLE) > place::NO_HANDLE && one.get(place::ENDED) == 0;
         used.filter(move |one| is_made(one) && one.get(place::RANK) >> 32 > 1)
+    }
+
+    /// The rank that the launcher set; else that in the largest communicator, where the process has one rank there.
+    pub fn rank(self, given: &str) -> String {
+        rank_of(given, self.with_peers().map(|one| one.get(place::RANK)).map(|word| (word as u32, (word >> 32) as u32)))
     }
 
     /// The communicator with this handle that has not ended.

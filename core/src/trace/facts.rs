@@ -111,3 +111,13 @@ impl LaneUse {
         self.present.saturating_add(self.overwritten)
     }
 }
+
+/// A process's rank: the one that its launcher gave it; else that in its largest communicator, where it has one rank there. `known` has its ranks, and the
+/// communicators' sizes.
+pub fn rank_of(given: &str, known: impl Iterator<Item = (u32, u32)>) -> String {
+    let known: Vec<_> = known.filter(|(_, size)| *size > 1).collect();
+    let largest = known.iter().map(|(_, size)| *size).max();
+    let mut ranks = known.iter().filter(|(_, size)| Some(*size) == largest).map(|(rank, _)| rank);
+    let first = ranks.next().filter(|first| given.is_empty() && ranks.all(|other| other == *first));
+    first.map_or_else(|| given.to_owned(), u32::to_string)
+}

@@ -26,7 +26,7 @@ mod submission;
 mod writer;
 
 pub use crate::api::{Keep, Lane, SLOW_NANOS};
-pub use facts::{LaneUse, ProcessFacts, ProcessState, StartFacts};
+pub use facts::{rank_of, LaneUse, ProcessFacts, ProcessState, StartFacts};
 pub use follow::{Followed, Follower};
 pub use look::Look;
 pub use payload::{Launch, Payload};

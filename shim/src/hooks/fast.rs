@@ -359,6 +359,7 @@ mod tests {
             folder: None,
             requests: Requests::new(None, &backing),
             marker: None,
+            statements: None,
             backing,
             mappings: Mappings::default(),
             log: Log::new(settings.log),

@@ -19,11 +19,13 @@ use crate::record::reports::Reports;
 use crate::record::requests::Requests;
 use crate::record::run_folder::{self, RunFolder};
 use crate::record::schedule::Schedule;
+use crate::record::statements::Statements;
 use crate::record::{ready, upkeep, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::process::{self, Process};
 use crate::runtime::withheld::Withheld;
 use crate::runtime::{clock, door, environment, files, memory, own_thread, standard_error, thread};
+use crate::watch::late::Speaker;
 use crate::watch::{live_report, python, revoke, watchdog};
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::settings::{OnHang, Policy, Settings, RUN_ROOT};
@@ -99,6 +101,7 @@ fn build(initialised: Initialised) {
     // A user who keeps no files may have forbidden the calls for them.
     let requests = Requests::new(folder.as_ref().filter(|_| settings.keeps_files()), &backing);
     let marker = Marker::of(folder.as_ref(), &settings);
+    let statements = marker.as_ref().and_then(|marker| Statements::beside(marker, &settings));
     let reports = Reports::of(folder.as_ref());
     let started = clock::unix_nanos();
     let profile = settings.profile.as_deref().and_then(|folder| Notes::open(folder, &facts.host, started));
@@ -116,6 +119,7 @@ fn build(initialised: Initialised) {
         reports,
         requests,
         marker,
+        statements,
         hazards: Hazards::default(),
         paths: Paths::default(),
         profile,
@@ -226,7 +230,11 @@ fn begin_them(guard: &'static Guard) {
     }
     let bodies: [(_, fn(&'static Guard)); 2] = [
         ("lazyguard-watch", watchdog::run),
-        (LOG, |guard| upkeep::run(guard, live_report::on_request, python::look, end)),
+        (LOG, |guard| {
+            let mut speaker = Speaker::default();
+            let speak = |asks: bool, leave: &dyn Fn()| speaker.round(guard, asks, leave);
+            upkeep::run(guard, live_report::on_request, python::look, end, speak);
+        }),
     ];
     own_thread::leave_room_for(objects::thread_local_bytes());
     // The libraries' data for one thread is made while the other one begins.

@@ -4,6 +4,7 @@
 
 use crate::record::guard::{guard, last_guard};
 use crate::record::run_folder::{is_for_a_run_alone, RUN};
+use crate::record::statements::Statements;
 use crate::runtime::environment::{self, is_off};
 use crate::runtime::withheld::Withheld;
 use crate::runtime::{door, memory, process, standard_error};
@@ -96,6 +97,7 @@ pub fn finish() {
         }
         let summary = guard.summary("exit");
         guard.log.finish(guard, guard.folder.as_ref());
+        guard.statements.iter().for_each(Statements::end);
         // From here on, a kill is recorded as a kill.
         process::retire();
         if guard.settings.out.is_some() || guard.reports.hangs() > 0 {

@@ -15,6 +15,7 @@ use super::reports::Reports;
 use super::requests::Requests;
 use super::run_folder::RunFolder;
 use super::schedule::Schedule;
+use super::statements::Statements;
 use crate::preload::loader::Loader;
 use crate::runtime::process::{self, Process};
 use crate::runtime::tls;
@@ -38,6 +39,7 @@ pub struct Guard {
     pub reports: Reports,
     pub requests: Requests,
     pub marker: Option<Marker>,
+    pub statements: Option<Statements>,
     pub hazards: Hazards,
     pub paths: Paths,
     pub profile: Option<profile::Notes>,

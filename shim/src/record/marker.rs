@@ -4,13 +4,15 @@
 //!
 //! Protocol: the log's thread makes the file, empty. The watchdog writes a line into it when it reports a hang (the time, the machine, the process and its
 //! rank), and once more when it fails its blocked calls: with the word `fail`, or with `revoke:` and the ids of the communicators. The last line wins, and
-//! keeps the former ids. The others' log threads see other content than before, and answer as they answer the last request for a report
-//! ([`super::requests`]). Each look opens the file: at an open, a network file system asks its server.
+//! keeps the former ids. The others' log threads see another line than before, and answer as they answer the last request for a report
+//! ([`super::requests`]). A second line, which begins with `late`, is the question of a rank that waits for its peers: the others say what they do, by files
+//! beside the marker ([`super::statements`]). Each look opens the file: at an open, a network file system asks its server.
 //!
 //! Must not: believe a file that another user can write, or be used on a thread of the program's.
 
 use super::run_folder::{self, RunFolder};
 use crate::runtime::{clock, door, environment, files};
+use lazyguard_core::late::QUESTION;
 use lazyguard_core::run_folder::file::OF_A_JOB;
 use lazyguard_core::settings::{self, OnHang, Settings};
 use lazyguard_core::sync::lock;
@@ -23,19 +25,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A hang is seen within two seconds.
+/// A hang is seen within two seconds, and sooner where the threshold is shorter.
 const LOOK_EVERY: Nanos = 1_500_000_000;
+const LEAST_LOOK_EVERY: Nanos = 250_000_000;
 /// The ranks of a job report one hang one after the other: no second answer within this time.
 const ONE_HANG: Nanos = 60_000_000_000;
 /// Most answers of a process, which Python's stacks fork.
 const MOST_ANSWERS: u32 = 3;
 /// Ends the line of a process that fails its blocked calls.
 const FAILS: &[u8] = b" fail\n";
-const MOST_BYTES: u64 = 1024;
+const MOST_BYTES: u64 = 2048;
 const HOLDS_WITHIN_MS: u32 = 50;
 
 pub struct Marker {
     path: PathBuf,
+    look_every: Nanos,
+    /// Whether the others' hangs and failures are read as well: `lazyguard run` asks its descendants itself.
+    hears_hangs: bool,
     seen: Mutex<Seen>,
 }
 
@@ -45,6 +51,8 @@ pub struct Raised {
     pub answer: bool,
     /// The other process fails its blocked calls.
     pub fails: bool,
+    /// A rank that waits asks what this process does.
+    pub asks: bool,
 }
 
 const REVOKES: &str = " revoke:";
@@ -52,27 +60,45 @@ const REVOKES: &str = " revoke:";
 #[derive(Default)]
 struct Seen {
     begun: bool,
+    /// The line of a hang, and that of a rank that waits.
     content: Vec<u8>,
+    late: Vec<u8>,
     next_look: Nanos,
     answers: u32,
     quiet_until: Nanos,
 }
 
 impl Marker {
-    /// `None` where the process shares no folder. `lazyguard run` asks its processes itself, but the ids of communicators are in markers alone.
+    /// `None` where the process shares no folder.
     pub fn of(folder: Option<&RunFolder>, settings: &Settings) -> Option<Self> {
-        let of_run = || folder?.of_run().filter(|_| settings.on_hang == OnHang::Revoke);
-        let folder = folder?.shared.clone().or_else(of_run)?;
+        let shared = folder?.shared.clone();
+        // The ids of communicators are in markers alone.
+        let hears_hangs = shared.is_some() || settings.on_hang == OnHang::Revoke;
+        let of_run = || folder?.of_run().filter(|_| hears_hangs || settings.waits_for_late_ranks());
+        let folder = shared.or_else(of_run)?;
         // A folder of every user's, such as `/tmp`.
         let is_everybodys = fs::metadata(&folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
         let job = settings::job(environment::present_text);
-        (!is_everybodys).then(|| Self::in_folder(&folder, job.as_deref()))
+        let look_every = match settings.hang_after_nanos {
+            0 => LOOK_EVERY,
+            threshold => (threshold / 2).clamp(LEAST_LOOK_EVERY, LOOK_EVERY),
+        };
+        let marker = || Self { look_every, hears_hangs, ..Self::in_folder(&folder, job.as_deref()) };
+        (!is_everybodys).then(marker)
     }
 
     fn in_folder(folder: &Path, job: Option<&str>) -> Self {
-        // Hidden: the folder is the user's.
-        let name = job.map_or_else(|| OF_A_JOB.to_owned(), |job| format!("{OF_A_JOB}-{job}"));
-        Self { path: folder.join(name), seen: Mutex::default() }
+        let path = folder.join(of_a_job(OF_A_JOB, job));
+        Self { path, look_every: LOOK_EVERY, hears_hangs: true, seen: Mutex::default() }
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether the process belongs to a job: the file is there.
+    pub fn has_begun(&self) -> bool {
+        lock(&self.seen).begun
     }
 
     /// Makes the file, unless it is there, and notes its content, an earlier hang.
@@ -81,7 +107,9 @@ impl Marker {
         if !seen.begun && is_of_a_job() {
             // Else another process makes it.
             let _ = self.open(&mut writing());
-            (seen.begun, seen.content) = (true, self.read().unwrap_or_default());
+            let content = self.read().unwrap_or_default();
+            let (hang, late) = parts(&content);
+            (seen.begun, seen.content, seen.late) = (true, hang.to_vec(), late.to_vec());
         }
     }
 
@@ -91,18 +119,22 @@ impl Marker {
         if !seen.begun || now < seen.next_look {
             return Raised::default();
         }
-        seen.next_look = now + LOOK_EVERY;
-        let Some(content) = self.read().ok().filter(|content| *content != seen.content) else {
-            return Raised::default();
-        };
+        seen.next_look = now + self.look_every;
+        let Ok(content) = self.read() else { return Raised::default() };
+        let (content, late) = parts(&content);
+        let asks = late != seen.late;
+        seen.late = late.to_vec();
+        if content == seen.content || !self.hears_hangs {
+            return Raised { asks, ..Raised::default() };
+        }
         let answer = seen.answers < MOST_ANSWERS && now >= seen.quiet_until;
         if answer {
             seen.quiet_until = now + ONE_HANG;
             seen.answers += 1;
         }
-        let fails = content.ends_with(FAILS) || revoked_in(&content).is_some();
-        seen.content = content;
-        Raised { answer, fails }
+        let fails = content.ends_with(FAILS) || revoked_in(content).is_some();
+        seen.content = content.to_vec();
+        Raised { answer, fails, asks }
     }
 
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
@@ -115,7 +147,16 @@ impl Marker {
     }
 
     pub fn revoked(&self) -> Vec<u64> {
-        self.read().ok().and_then(|content| revoked_in(&content)).unwrap_or_default()
+        self.read().ok().and_then(|content| revoked_in(parts(&content).0)).unwrap_or_default()
+    }
+
+    /// Asks the others what they do. Each question is another line.
+    pub fn ask(&self, process: u32, rank: &str) {
+        let mut seen = lock(&self.seen);
+        let line = [QUESTION, &line(process, rank), b"\n"].concat();
+        if seen.begun && self.rewrite(|content| [parts(content).0, &line].concat()).is_ok() {
+            seen.late = line;
+        }
     }
 
     /// The ids are to be revoked by the others as well.
@@ -136,17 +177,23 @@ impl Marker {
         if !seen.begun {
             return;
         }
-        let now = clock::unix_nanos() + clock::now();
-        let written = self.open(writing().read(true)).and_then(|mut file| {
-            hold(&file, libc::F_WRLCK);
-            let word = word(&content(&file)?, now.saturating_sub(ONE_HANG));
-            let line = [format!("{now} {} {process} {rank}", run_folder::host_name()).as_bytes(), &word].concat();
-            file.rewind()?;
-            file.write_all(&line)?;
-            file.set_len(line.len() as u64)?;
-            Ok(line)
+        let since = (clock::unix_nanos() + clock::now()).saturating_sub(ONE_HANG);
+        let mut own = Vec::new();
+        let written = self.rewrite(|content| {
+            let (before, late) = parts(content);
+            own = [line(process, rank).as_slice(), &word(before, since)].concat();
+            [&own, late].concat()
         });
-        seen.content = written.unwrap_or_else(|_| std::mem::take(&mut seen.content));
+        seen.content = written.map_or_else(|_| std::mem::take(&mut seen.content), |()| own);
+    }
+
+    fn rewrite(&self, content_of: impl FnOnce(&[u8]) -> Vec<u8>) -> io::Result<()> {
+        let mut file = self.open(writing().read(true))?;
+        hold(&file, libc::F_WRLCK);
+        let content = content_of(&content(&file)?);
+        file.rewind()?;
+        file.write_all(&content)?;
+        file.set_len(content.len() as u64)
     }
 
     fn read(&self) -> io::Result<Vec<u8>> {
@@ -161,6 +208,23 @@ impl Marker {
         files::trusted(&file.metadata()?, "another user can write it")?;
         Ok(file)
     }
+}
+
+/// A name for a job, hidden: the folder is the user's.
+pub fn of_a_job(name: &str, job: Option<&str>) -> String {
+    job.map_or_else(|| name.to_owned(), |job| format!("{name}-{job}"))
+}
+
+/// The line of a hang, and that of a rank that waits.
+fn parts(content: &[u8]) -> (&[u8], &[u8]) {
+    let begins = |line: &[u8]| line.starts_with(QUESTION);
+    let second = content.iter().position(|&b| b == b'\n').map_or(content.len(), |end| end + 1);
+    content.split_at(if begins(content) { 0 } else { second })
+}
+
+fn line(process: u32, rank: &str) -> Vec<u8> {
+    let now = clock::unix_nanos() + clock::now();
+    format!("{now} {} {process} {rank}", run_folder::host_name()).into_bytes()
 }
 
 fn content(file: &File) -> io::Result<Vec<u8>> {
@@ -294,6 +358,26 @@ mod tests {
     }
 
     #[test]
+    fn the_question_of_a_rank_that_waits_and_the_line_of_a_hang_stand_side_by_side() {
+        let folder = Folder::new("asks");
+        let [waits, other, third] = [(); 3].map(|()| folder.marker(None));
+        let asks = Raised { answer: false, fails: false, asks: true };
+        waits.ask(4242, "0");
+        assert_eq!((other.look(0), waits.look(0)), (asks, Raised::default()));
+        waits.ask(4242, "0");
+        assert_eq!(other.look(2 * SECOND), asks, "it asks again");
+        assert_eq!(other.look(4 * SECOND), Raised::default());
+        other.raise(4243, "1", true);
+        waits.ask(4242, "0");
+        assert_eq!(third.look(0), Raised { answer: true, fails: true, asks: true }, "no line takes the other back");
+        let by_run = Marker { hears_hangs: false, ..Marker::in_folder(&folder.0, None) };
+        by_run.begin_if(|| true);
+        other.raise(4243, "1", true);
+        waits.ask(4242, "0");
+        assert_eq!(by_run.look(0), asks, "`lazyguard run` asks for the rest");
+    }
+
+    #[test]
     fn a_folder_that_is_gone_costs_nothing() {
         let folder = Folder::new("gone");
         let marker = folder.marker(None);
@@ -310,7 +394,7 @@ mod tests {
         first.raise(4242, "0", false);
         assert!(third.revoked().is_empty());
         first.raise_revoked(4242, "0", &[0xab, 7]);
-        assert_eq!(third.look(2 * SECOND), Raised { answer: true, fails: true });
+        assert_eq!(third.look(2 * SECOND), Raised { answer: true, fails: true, asks: false });
         second.raise_revoked(4243, "1", &[7, u64::MAX]);
         assert_eq!(third.revoked(), [7, 0xab, u64::MAX]);
         third.raise(4244, "2", false);
@@ -329,17 +413,17 @@ mod tests {
         let folder = Folder::new("fails");
         let [hangs, other, third, late] = [(); 4].map(|()| folder.marker(None));
         hangs.raise(4242, "0", false);
-        assert_eq!(other.look(2 * SECOND), Raised { answer: true, fails: false });
+        assert_eq!(other.look(2 * SECOND), Raised { answer: true, fails: false, asks: false });
         hangs.raise(4242, "0", true);
         assert_eq!(
             other.look(4 * SECOND),
-            Raised { answer: false, fails: true },
+            Raised { answer: false, fails: true, asks: false },
             "it has answered, and fails all the same"
         );
         third.raise(4243, "1", false);
         assert_eq!(
             late.look(4 * SECOND),
-            Raised { answer: true, fails: true },
+            Raised { answer: true, fails: true, asks: false },
             "the last line has taken the word back"
         );
         assert_eq!(late.look(8 * SECOND), Raised::default());

@@ -21,6 +21,7 @@ pub mod reports;
 pub mod requests;
 pub mod run_folder;
 pub mod schedule;
+pub mod statements;
 mod summary;
 pub mod turns;
 pub mod upkeep;

@@ -23,12 +23,14 @@ const PIECES: usize = 256;
 const SHARES_DESCRIPTORS: &str =
     "close_range and unshare are refused here: the guard's log shares the program's descriptor numbers";
 
-/// `report` and `python` answer a request; `alone` is called with the main thread's status if the guard's threads are the last ones.
+/// `report` and `python` answer a request; `alone` is called with the main thread's status if the guard's threads are the last ones; `speak` says what the process does where a rank of
+/// the job asks, with a way to leave the program's descriptors.
 pub fn run(
     guard: &'static Guard,
     report: fn(&'static Guard) -> Option<HangReport>,
     python: fn() -> Option<String>,
     alone: fn(i32),
+    mut speak: impl FnMut(bool, &dyn Fn()),
 ) {
     let has_own = OnceCell::new();
     let left = || {
@@ -71,6 +73,7 @@ pub fn run(
         if guard.requests.serve(guard, folder, raised.answer, reports, python) || raised.fails {
             guard.gpu_dump.job_fails();
         }
+        speak(raised.asks, &|| _ = leave());
         if guard.hazards.has_news() {
             _ = leave();
         }

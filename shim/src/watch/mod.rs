@@ -5,6 +5,7 @@
 mod command;
 mod device;
 pub mod driver_environment;
+pub mod late;
 pub mod live_report;
 mod on_hang;
 mod others;

@@ -4,6 +4,7 @@
 
 use super::command::Commands;
 use crate::record::run_folder::RUN;
+use crate::record::statements::Statements;
 use crate::record::Guard;
 use crate::runtime::standard_error;
 use lazyguard_core::report::{json, HangReport};
@@ -32,6 +33,7 @@ fn complete(guard: &'static Guard, how: &str) {
     guard.log.finish(guard, guard.folder.as_ref());
     guard.tracker.recorder().seen_alive(guard.now());
     let summary = guard.summary(&format!("ended by {how}"));
+    guard.statements.iter().for_each(Statements::end);
     guard.hazards.end();
     guard.hazards.finish(guard, guard.folder.as_ref());
     if let Some(folder) = &guard.folder {

@@ -40,6 +40,17 @@ pub(super) fn say_what_is_beside(guard: &'static Guard, told: &mut HangReport, m
     }
 }
 
+/// The report of a slow wait names the ranks that are late, once they have said what they do.
+pub(super) fn name_the_late(guard: &Guard, told: &HangReport, is_new: bool) {
+    if is_new {
+        guard.reports.add(&told.late());
+    }
+    keep(guard, told);
+    if let Some(reported) = lock(&guard.reports.open).as_mut() {
+        reported.report = told.clone();
+    }
+}
+
 /// From the moment of asking on, blocked calls may return an error: the report says so before.
 pub(super) fn take_gpu_dump(guard: &Guard, mut report: Option<&mut HangReport>) {
     let Some(mut seen) = guard.gpu_dump.is_due(guard) else { return };

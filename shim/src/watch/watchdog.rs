@@ -18,9 +18,10 @@ mod stalling;
 
 use super::command::Commands;
 use super::device::{Device, Standing};
+use super::late::Peers;
 use super::live_report::{ends, still_inside, threads_of, what_is_known};
 use super::stall::Stalling;
-use super::telling::{keep, say_that_it_is_over, say_what_is_beside};
+use super::telling::{keep, name_the_late, say_that_it_is_over, say_what_is_beside};
 use super::{probe, processor_time, python, revoke, stacks};
 use crate::record::reports::{Reported, Waiting};
 use crate::record::run_folder::HANG;
@@ -34,7 +35,7 @@ use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::Keep;
 use lazyguard_core::Nanos;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::thread::Thread;
@@ -146,6 +147,7 @@ struct Watch {
     cost: Cell<Nanos>,
     commands: Commands,
     stalling: Stalling,
+    peers: RefCell<Peers>,
 }
 
 impl Watch {
@@ -169,6 +171,7 @@ impl Watch {
             cost: Cell::new(0),
             commands: Commands::default(),
             stalling: Stalling::default(),
+            peers: RefCell::default(),
         }
     }
 
@@ -198,6 +201,7 @@ impl Watch {
         self.look_at_the_failed(now);
         let rests = now < self.rests_until;
         let quiet = !rests && self.is_quiet(now);
+        self.ask_the_late(now);
         self.act(now);
         match &self.incident {
             // Its calls return in a moment.
@@ -210,6 +214,20 @@ impl Watch {
             None => self.look_at_the_device(now),
         }
         self.look_at_the_rhythm(now);
+    }
+
+    /// The report names the ranks that are late once they have said what they do.
+    fn ask_the_late(&mut self, now: Nanos) {
+        let peers = self.peers.get_mut();
+        let Some(incident) = self.incident.as_mut().filter(|_| peers.ask_again(self.guard, now)) else { return };
+        let since = incident.waiting.iter().map(|(_, entered)| *entered).min();
+        if peers.are_over(self.guard, since.unwrap_or(now), self.awake_since) {
+            // An expensive snapshot would come later.
+            incident.next = now;
+        }
+        if let Some(is_new) = peers.name_in(&mut incident.report, self.guard, self.awake_since) {
+            name_the_late(self.guard, &incident.report, is_new);
+        }
     }
 
     /// Past the threshold, or reported and still waiting.
@@ -284,6 +302,7 @@ impl Watch {
     fn what_is_known(&self) -> Option<HangReport> {
         let since = self.guard.now();
         let known = what_is_known(self.guard, self.threshold, self.awake_since);
+        let known = known.map(|report| self.peers.borrow_mut().ask(self.guard, report, self.awake_since));
         self.cost.set(self.guard.now().saturating_sub(since));
         known
     }
@@ -300,10 +319,12 @@ impl Watch {
     /// No thread waits in a call, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
-        if report.status != Status::Hang {
+        // Such a wait is looked at again.
+        let is_one = |report: &HangReport| report.status == Status::Hang || report.snapshot.late.is_some();
+        if !is_one(&report) {
             return;
         }
-        let Some(report) = self.asked(&report).filter(|report| report.status == Status::Hang) else { return };
+        let Some(report) = self.asked(&report).filter(is_one) else { return };
         self.tell(report, Vec::new());
     }
 
@@ -441,6 +462,7 @@ impl Watch {
 
     fn went_on(&mut self, now: Nanos) {
         let Some(mut incident) = self.incident.take() else { return };
+        self.peers.get_mut().over(self.guard);
         if self.guard.reports.hangs() >= MOST_REPORTS {
             self.rests_until = now + self.threshold.saturating_mul(REST_OF_MANY);
         }
@@ -465,6 +487,7 @@ impl Watch {
         }
         self.guard.tracker.recorder().tell_of_a_hang(0);
         self.incident = None;
+        self.peers.get_mut().over(self.guard);
         *lock(&self.guard.reports.open) = None;
         self.look_at = self.guard.now() + self.threshold;
     }

@@ -23,7 +23,7 @@ pub use source::Source;
 pub use strings::{FileSeen, FunctionSeen, StreamText, StringTable, TextSeen, Timed};
 pub use tables::{CommunicatorSeen, ContextSeen, StreamSeen, ThreadSeen, ThreadState};
 
-use super::facts::{LaneUse, ProcessFacts};
+use super::facts::{rank_of, LaneUse, ProcessFacts};
 use super::layout::LANES;
 use super::Record;
 use defects::Defects;
@@ -130,12 +130,7 @@ impl<S: Source> Recording<S> {
 
     /// The rank that the launcher set; else the rank in the largest communicator, where the process has one rank there.
     pub fn rank(&self) -> String {
-        let given = &self.header.facts.rank;
-        let known = || self.communicators.iter().filter_map(|one| one.rank).filter(|(_, size)| *size > 1);
-        let largest = known().map(|(_, size)| size).max();
-        let mut ranks = known().filter(|(_, size)| Some(*size) == largest).map(|(rank, _)| rank);
-        let first = ranks.next().filter(|first| given.is_empty() && ranks.all(|other| other == *first));
-        first.map_or_else(|| given.clone(), |rank| rank.to_string())
+        rank_of(&self.header.facts.rank, self.communicators.iter().filter_map(|one| one.rank))
     }
 
     /// The newest communicator of each number.

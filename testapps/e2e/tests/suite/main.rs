@@ -69,6 +69,7 @@ mod gpu_core;
 mod gpu_dump;
 mod hazard_files;
 mod late;
+mod late_ranks;
 mod launches;
 mod left_behind;
 mod lists;

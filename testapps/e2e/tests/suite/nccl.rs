@@ -34,6 +34,8 @@ const HANGING: [&str; 18] = [
     "apart",
 ];
 const KILL: &[&str] = &["--on-hang", "kill"];
+/// A rank that computes without end is late, as long as that may last.
+const KILL_THE_LATE: &[&str] = &["--on-hang", "kill", "--max-late", "3s"];
 /// For what more than the first process to hang has to say.
 const AT_THE_TIMEOUT: &[&str] = &["--timeout", "8s", "--fail-on", "hang"];
 const TWELFTH: &str = "collective 12 of communicator 0";
@@ -49,7 +51,7 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
     let broadcast = |root: u32| format!("Broadcast of 1,024 float32, root {root}");
     vec![
         ("skip", KILL, behind("and its main thread waits for a signal; ranks 0-2 wait in it.")),
-        ("loop", KILL, behind("and its main thread computes; ranks 0-2 wait in it.")),
+        ("loop", KILL_THE_LATE, behind("and its main thread computes; ranks 0-2 wait in it.")),
         ("exits", KILL, behind("and ended; ranks 0-2 wait in it.")),
         ("crashes", KILL, behind("and was killed or ended without an exit; ranks 0-2 wait in it.")),
         ("stops", KILL, behind("and was stopped, by a signal or a debugger; ranks 0-2 wait in it.")),

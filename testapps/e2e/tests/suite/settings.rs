@@ -13,9 +13,9 @@ use std::time::Duration;
 
 /// Settings that a test below is about; those of `LAZYGUARD_RECORD` are in `recorder`,
 /// those of `LAZYGUARD_ON_HANG` in `on_hang`, those of `LAZYGUARD_PROFILE` and `LAZYGUARD_PRELOAD_FREE` in `profile`,
-/// those of `LAZYGUARD_DEFER` in `defer`, those of `LAZYGUARD_SCHEDULE` in `explore`. `every_setting_has_its_test` compares
+/// those of `LAZYGUARD_DEFER` in `defer`, those of `LAZYGUARD_SCHEDULE` in `explore`, those of `LAZYGUARD_MAX_LATE` in `late`. `every_setting_has_its_test` compares
 /// them with what the command lists.
-const TESTED: [&str; 21] = [
+const TESTED: [&str; 22] = [
     "LAZYGUARD",
     "LAZYGUARD_PRELOAD",
     "LAZYGUARD_PRELOAD_KERNELS",
@@ -27,6 +27,7 @@ const TESTED: [&str; 21] = [
     "LAZYGUARD_DEFER",
     "LAZYGUARD_READY_AFTER",
     "LAZYGUARD_HANG_AFTER",
+    "LAZYGUARD_MAX_LATE",
     "LAZYGUARD_ON_HANG",
     "LAZYGUARD_ON_STALL",
     "LAZYGUARD_GPU_DUMP",
@@ -414,6 +415,7 @@ fn an_unusable_value_is_one_line_and_the_default() {
         ("LAZYGUARD_NUDGE", "0.5"),
         ("LAZYGUARD_READY_AFTER", "never"),
         ("LAZYGUARD_HANG_AFTER", "-3 fortnights"),
+        ("LAZYGUARD_MAX_LATE", "later"),
         ("LAZYGUARD_ON_HANG", "exit:256"),
         ("LAZYGUARD_ON_STALL", "fail"),
         ("LAZYGUARD_LOG", "everything"),

@@ -1,0 +1,269 @@
+//! A rank that is late: what the processes of a job say of themselves while one of them waits for its peers, and whether that wait is a hang.
+//!
+//! The decision is one for the job. A rank sees that it waits, and not for whom; a rank that is late sees what it does, and not who waits. So:
+//!
+//! 1. The watchdog of a rank whose wait for peers is past the threshold asks, by the job's marker, before it calls that wait a hang.
+//! 2. Every process of the job that sees the question looks at itself for as long as it is repeated, and leaves a [`Statement`] beside the marker. The
+//!    command `lazyguard run` leaves one for each rank without a guard, such as one that imports its modules.
+//! 3. The rank that waits reads the statements whenever it asks ([`Others`]). While one of them moves, the wait is slow. It is a hang once none has
+//!    moved for the threshold, or where the setting's time is over. A process that waits for peers itself does not move, whatever its threads do.
+//!
+//! Must not: compare the clocks of two processes. A statement counts what it has seen, and its reader notes when that number grew.
+
+use crate::diagnose::LateRank;
+use crate::evidence::{Class, Evidence};
+use crate::run_folder::file::{LATE, OF_A_JOB};
+use crate::Nanos;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// How long no process must have moved at least: each of them needs time to see the question, and to look at itself twice.
+const LEAST_STILL: Nanos = 3_000_000_000;
+/// The pause between two looks at a process.
+const LEAST_PAUSE: Nanos = 200_000_000;
+const LONGEST_PAUSE: Nanos = 1_000_000_000;
+/// The pause between two questions of a rank that waits.
+const LEAST_ASKS_EVERY: Nanos = 250_000_000;
+const LONGEST_ASKS_EVERY: Nanos = 5_000_000_000;
+/// How long a process looks at itself after a question, at least.
+const LEAST_ASKED: Nanos = 10_000_000_000;
+/// More than a statement has.
+pub const MOST_BYTES: u64 = 16 << 10;
+const MOST_NAMED: usize = 8;
+
+/// Begins the line of the marker by which a rank that waits asks.
+pub const QUESTION: &[u8] = b"late ";
+
+/// The question in a marker, or nothing.
+pub fn question(marker: &[u8]) -> &[u8] {
+    marker.split_inclusive(|&b| b == b'\n').find(|line| line.starts_with(QUESTION)).unwrap_or_default()
+}
+
+/// Ends the name of a file that is being written.
+pub const UNFINISHED: &str = ".new";
+
+/// Begins the names of the statements beside a job's marker; the machine and the process follow. A job's name has no such sign.
+pub fn prefix(marker: &str) -> Option<String> {
+    marker.strip_prefix(OF_A_JOB).map(|job| format!("{LATE}{job}+"))
+}
+
+/// What a process says of itself, as a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    pub rank: String,
+    pub host: String,
+    pub process: u32,
+    /// How often the process was looked at, and how often it had moved since the look before.
+    pub looks: u64,
+    pub moved: u64,
+    /// Nothing where it waits for peers itself.
+    pub class: Option<Class>,
+    pub sentence: String,
+}
+
+impl Statement {
+    pub fn read(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Adds a look. `submitted`: it has submitted since the look before.
+    pub fn looked(&mut self, evidence: &Evidence, submitted: bool) {
+        self.looks += 1;
+        // One that lacks a processor goes on where it gets one.
+        self.moved += u64::from(evidence.moves || submitted || evidence.class == Class::Starved);
+        self.class = Some(if submitted && !evidence.moves { Class::Computes } else { evidence.class });
+        self.sentence = match submitted && !evidence.moves {
+            true => "submits work".to_owned(),
+            false => evidence.sentence.clone(),
+        };
+    }
+
+    pub fn waits(&mut self) {
+        self.looks += 1;
+        self.class = None;
+        self.sentence.clear();
+    }
+}
+
+/// The pause between two looks at a process while a rank waits.
+pub fn pause(threshold: Nanos) -> Nanos {
+    (threshold / 4).clamp(LEAST_PAUSE, LONGEST_PAUSE)
+}
+
+/// How often a rank that waits asks, and reads what the others say.
+pub fn asks_every(threshold: Nanos) -> Nanos {
+    (threshold / 4).clamp(LEAST_ASKS_EVERY, LONGEST_ASKS_EVERY)
+}
+
+/// How long a process looks at itself after the newest question.
+pub fn asked_for(threshold: Nanos) -> Nanos {
+    threshold.saturating_mul(2).max(LEAST_ASKED)
+}
+
+struct Known {
+    newest: Statement,
+    /// When its number of moves last grew.
+    moved: Option<Nanos>,
+}
+
+/// The statements that a waiting rank has read, by their files' names.
+#[derive(Default)]
+pub struct Others {
+    /// When this rank first asked.
+    asked: Option<Nanos>,
+    known: BTreeMap<String, Known>,
+}
+
+impl Others {
+    pub fn ask(&mut self, now: Nanos) {
+        self.asked.get_or_insert(now);
+    }
+
+    pub fn hear(&mut self, file: &str, statement: Statement, now: Nanos) {
+        let before = self.known.get(file).map_or((0, None), |known| (known.newest.moved, known.moved));
+        let moved = if statement.moved > before.0 { Some(now) } else { before.1 };
+        self.known.insert(file.to_owned(), Known { newest: statement, moved });
+    }
+
+    /// The ranks that are late and move; none of them as long as they may not have answered yet. `None`: no process of the job moves.
+    pub fn late(&self, now: Nanos, threshold: Nanos, awake_since: Nanos) -> Option<Vec<LateRank>> {
+        let still = threshold.max(LEAST_STILL);
+        let lasts = |since: Nanos| now.saturating_sub(since) < still;
+        let is_late = |known: &&Known| known.moved.is_some_and(lasts) && known.newest.class.is_some();
+        let late: Vec<_> = self.known.values().filter(is_late).take(MOST_NAMED).map(Known::named).collect();
+        let asked = self.asked.unwrap_or(now).max(awake_since);
+        (!late.is_empty() || lasts(asked)).then_some(late)
+    }
+}
+
+impl Known {
+    fn named(&self) -> LateRank {
+        let Statement { rank, host, process, class, sentence, .. } = self.newest.clone();
+        LateRank { rank, host, process, class: class.unwrap_or(Class::Waits), sentence }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn evidence(class: Class, moves: bool) -> Evidence {
+        let sentence = format!("is seen: {class}");
+        serde_json::from_value(serde_json::json!({"process": 7, "class": class, "moves": moves, "sentence": sentence}))
+            .unwrap()
+    }
+
+    /// A process, and what it is seen to do, a second each: `m` moves, `s` stands still, `w` waits for peers, ` ` says nothing.
+    struct Play {
+        others: Others,
+        says: Statement,
+        at: Nanos,
+    }
+
+    impl Play {
+        fn new() -> Self {
+            let mut others = Others::default();
+            others.ask(0);
+            Self { others, says: Statement { rank: "1".to_owned(), process: 7, ..Statement::default() }, at: 0 }
+        }
+
+        fn does(&mut self, seconds: &str) -> &mut Self {
+            for second in seconds.chars() {
+                self.at += SECOND;
+                match second {
+                    'm' => self.says.looked(&evidence(Class::Computes, true), false),
+                    's' => self.says.looked(&evidence(Class::File, false), false),
+                    'w' => self.says.waits(),
+                    _ => continue,
+                }
+                self.others.hear("host-7", self.says.clone(), self.at);
+            }
+            self
+        }
+
+        fn late(&self) -> Option<usize> {
+            self.others.late(self.at, 5 * SECOND, 0).map(|late| late.len())
+        }
+    }
+
+    #[test]
+    fn a_wait_is_a_hang_once_nothing_has_moved_for_the_threshold() {
+        for (seconds, expect) in [
+            ("", Some(0)),
+            ("    ", Some(0)),
+            ("     ", None),
+            ("ssss", Some(0)),
+            ("sssss", None),
+            ("wwwww", None),
+            ("m", Some(1)),
+            ("mmmmmmmmmmmmmmmmmmmm", Some(1)),
+            ("mmmmmmmmmmssss", Some(1)),
+            ("mmmmmmmmmmsssss", None),
+            ("mmmmmmmmmm    ", Some(1)),
+            ("mmmmmmmmmm     ", None),
+            ("sssssssssm", Some(1)),
+            ("ssssmssssmssssmssss", Some(1)),
+            ("mmmmmmmmmmw", None),
+            ("wwwwwwwwwwm", Some(1)),
+        ] {
+            assert_eq!(Play::new().does(seconds).late(), expect, "{seconds:?}");
+        }
+    }
+
+    #[test]
+    fn one_process_that_moves_is_enough_and_is_named() {
+        let mut play = Play::new();
+        play.does("sssssssssm");
+        let waits = Statement { rank: "2".to_owned(), looks: 9, ..Statement::default() };
+        play.others.hear("host-8", waits, play.at);
+        let late = play.others.late(play.at, 5 * SECOND, 0).unwrap();
+        assert_eq!(late.len(), 1);
+        assert_eq!((late[0].rank.as_str(), late[0].process, late[0].class), ("1", 7, Class::Computes));
+        assert_eq!(late[0].sentence, "is seen: computes");
+    }
+
+    #[test]
+    fn a_look_that_was_missed_is_made_up_for_by_the_count() {
+        let mut play = Play::new();
+        play.does("sssss");
+        assert_eq!(play.late(), None);
+        // Between two reads it has moved, and stands again.
+        play.says.looked(&evidence(Class::Computes, true), false);
+        play.says.looked(&evidence(Class::File, false), false);
+        play.does("s");
+        assert_eq!(play.late(), Some(1));
+    }
+
+    #[test]
+    fn a_short_threshold_leaves_the_processes_time_to_answer_and_a_job_that_was_stopped_as_well() {
+        let mut others = Others::default();
+        others.ask(SECOND);
+        let short = SECOND / 10;
+        assert_eq!(others.late(4 * SECOND - 1, short, 0), Some(vec![]));
+        assert_eq!(others.late(4 * SECOND, short, 0), None);
+        others.ask(10 * SECOND);
+        assert_eq!(others.late(10 * SECOND, short, 0), None, "it was asked before");
+        assert_eq!(others.late(10 * SECOND, short, 8 * SECOND), Some(vec![]), "the job was stopped until then");
+    }
+
+    #[test]
+    fn submitting_and_the_lack_of_a_processor_are_moves() {
+        let moved = |class: Class, moves: bool, submitted: bool| {
+            let mut says = Statement::default();
+            says.looked(&evidence(class, moves), submitted);
+            (says.moved, says.sentence)
+        };
+        assert_eq!(moved(Class::File, false, false), (0, "is seen: file".to_owned()));
+        assert_eq!(moved(Class::Waits, false, true), (1, "submits work".to_owned()));
+        assert_eq!(moved(Class::Starved, false, false), (1, "is seen: starved".to_owned()));
+        assert_eq!(moved(Class::File, true, true), (1, "is seen: file".to_owned()));
+    }
+
+    #[test]
+    fn looks_follow_each_other_at_a_quarter_of_the_threshold_within_limits() {
+        assert_eq!([0, 2 * SECOND, 30 * SECOND].map(pause), [SECOND / 5, SECOND / 2, SECOND]);
+        assert_eq!([SECOND, 30 * SECOND].map(asked_for), [10 * SECOND, 60 * SECOND]);
+    }
+}

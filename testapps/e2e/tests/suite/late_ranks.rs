@@ -1,0 +1,115 @@
+//! A rank that is late and moves ends no job, whatever the action on a hang; one that stands still does.
+
+use crate::nccl::bare;
+use crate::run_passes_on::under;
+use lazyguard_e2e::{library, root, Running, Work, PATIENCE};
+
+/// Far below the pause of a rank that is late, also after the time that the ranks have to answer.
+const THRESHOLD: &str = "400ms";
+const PAUSE: u32 = 7;
+const ACTIONS: [&str; 4] = ["kill", "fail", "revoke", "abort"];
+
+/// A shell that starts both ranks, and fails where one of them does.
+fn job(work: &Work, kind: &str, name: &str) -> [String; 3] {
+    job_of(work, kind, name, PAUSE)
+}
+
+fn job_of(work: &Work, kind: &str, name: &str, seconds: u32) -> [String; 3] {
+    let folder = work.folder(name).display().to_string();
+    let (program, nccl) = (root().join("testapps/ranks/late.py"), root().join("target/simnccl/libnccl.so.2"));
+    let one =
+        format!("RANK=$rank python3 '{}' '{}' '{folder}' $rank {kind} {seconds}", program.display(), nccl.display());
+    let script =
+        format!("for rank in 0 1; do {one} & p=\"$p $!\"; done; c=0; for x in $p; do wait $x || c=$?; done; exit $c");
+    ["sh".to_owned(), "-c".to_owned(), script]
+}
+
+fn start(work: &Work, kind: &str, action: &str, round: u32, more: &[&str]) -> Running {
+    let name = format!("{kind}-{action}-{round}");
+    let out = work.path().join(format!("out-{name}")).display().to_string();
+    let options = ["--hang-after", THRESHOLD, "--on-hang", action, "--fail-on", "hang", "--out", &out];
+    under(work, &[&options, more].concat(), &job(work, kind, &name)).start()
+}
+
+/// With each action, at once; as often as `LAZYGUARD_TEST_LATE` says.
+fn ends_no_job(work: &Work, kind: &str, rank: u32) {
+    let rounds = std::env::var("LAZYGUARD_TEST_LATE").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
+    for round in 0..rounds {
+        let started = ACTIONS.map(|action| (action, start(work, kind, action, round, &[])));
+        let mut is_named = false;
+        for (action, running) in started {
+            let outcome = running.finish_within(PATIENCE);
+            let ended = outcome.stdout.matches(": 4 steps").count();
+            assert_eq!((outcome.code, ended), (Some(0), 2), "round {round}, {kind} with {action}: {outcome}");
+            assert!(!outcome.stderr.contains("HANG"), "round {round}, {kind} with {action}: {outcome}");
+            is_named |= outcome.stderr.contains(&format!("rank {rank} (process "));
+        }
+        assert!(is_named, "round {round}, {kind}");
+    }
+}
+
+#[test]
+fn a_rank_that_evaluates_ends_no_job() {
+    ends_no_job(&Work::new(lazyguard_e2e::this_test!()), "evaluates", 1);
+}
+
+#[test]
+fn the_first_rank_may_be_the_late_one() {
+    ends_no_job(&Work::new(lazyguard_e2e::this_test!()), "evaluates_first", 0);
+}
+
+#[test]
+fn a_checkpoint_that_is_written_on_ends_no_job() {
+    ends_no_job(&Work::new(lazyguard_e2e::this_test!()), "checkpoint", 1);
+}
+
+#[test]
+fn a_compilation_ends_no_job() {
+    ends_no_job(&Work::new(lazyguard_e2e::this_test!()), "compiles", 1);
+}
+
+#[test]
+fn an_uneven_batch_ends_no_job() {
+    ends_no_job(&Work::new(lazyguard_e2e::this_test!()), "uneven", 1);
+}
+
+#[test]
+fn a_slow_start_ends_no_job() {
+    ends_no_job(&Work::new(lazyguard_e2e::this_test!()), "starts", 1);
+}
+
+#[test]
+fn a_rank_that_stands_still_is_a_hang_as_ever() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for kind in ["fifo", "lock", "stopped", "killed"] {
+        let outcome = start(&work, kind, "kill", 0, &[]).finish_within(PATIENCE);
+        assert_eq!(outcome.code, Some(117), "{kind}: {outcome}");
+        assert!(outcome.stderr.contains("LG208 (likely)"), "{kind}: {outcome}");
+    }
+}
+
+#[test]
+fn a_rank_is_late_for_the_most_at_most() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (name, most) in [("long", "4s"), ("off", "0")] {
+        let options = ["--hang-after", THRESHOLD, "--on-hang", "kill", "--max-late", most];
+        let outcome = under(&work, &options, &job_of(&work, "evaluates", name, 600)).start().finish_within(PATIENCE);
+        assert_eq!(outcome.code, Some(117), "{most}: {outcome}");
+        assert_eq!(outcome.stderr.contains("rank 1 (process "), most != "0", "{most}: {outcome}");
+    }
+}
+
+/// As under launchers of which no `lazyguard run` knows: the ranks share a folder.
+#[test]
+fn the_library_alone_asks_by_the_folder_that_the_ranks_share() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let run = bare(&work, &job(&work, "evaluates", "alone")).set("LD_PRELOAD", library());
+    let run = run.set("LAZYGUARD_OUT", out.join("%p")).set("LAZYGUARD_ON_HANG", "abort").hang_after(THRESHOLD);
+    let outcome = run.start().finish_within(PATIENCE);
+    assert_eq!((outcome.code, outcome.stdout.matches(": 4 steps").count()), (Some(0), 2), "{outcome}");
+    assert!(!outcome.stderr.contains("HANG") && outcome.stderr.contains("rank 1 (process "), "{outcome}");
+    let left = std::fs::read_dir(&out).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let statements: Vec<_> = left.filter(|name| name.starts_with(".lazyguard-late")).collect();
+    assert!(statements.is_empty(), "{statements:?}");
+}
