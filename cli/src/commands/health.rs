@@ -2,7 +2,8 @@
 //!
 //! Must not: ask a process anything, or take longer than the half second in which a heartbeat is waited for.
 
-use crate::folder::live::{Depth, Job, Life, ProcessNow};
+use crate::folder::live::{Depth, Life, ProcessNow};
+use crate::judge::Watched;
 use crate::words::{exit_code, print, write_line, Outcome};
 use lazyguard_core::api::{counted, lasted};
 use std::collections::BTreeMap;
@@ -20,7 +21,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn health(arguments: Arguments) -> Outcome {
-    let mut job = Job::new(arguments.what);
+    let mut job = Watched::new(arguments.what);
     let processes = job.look(Depth::Tables);
     let health = Health::of(&processes, job.problems());
     print(|out| Ok(write_line!(out, "{}", health.line)?)).map(|_| ExitCode::from(health.code))
@@ -91,7 +92,9 @@ fn hang(process: &ProcessNow) -> String {
     let Some(hang) = &process.hang else { return process.who() };
     let call = if hang.call.is_empty() { String::new() } else { format!(" in {}", hang.call) };
     let lasts = if process.hang_nanos == 0 { String::new() } else { format!(" for {}", lasted(process.hang_nanos)) };
-    format!("{} {}{call}{lasts}: {}", process.who(), hang.code, hang.sentence)
+    // A rank that waits for others is not to blame.
+    let of_run = process.blamed.as_ref().map(|blamed| &blamed.sentence);
+    format!("{} {}{call}{lasts}: {}", process.who(), hang.code, of_run.unwrap_or(&hang.sentence))
 }
 
 /// A slow or stalled process: its call, or what it does on the host.
@@ -127,6 +130,7 @@ fn why_unknown(process: &ProcessNow) -> Option<String> {
 mod tests {
     use super::*;
     use crate::folder::live::test_samples::{revoked, sample};
+    use crate::folder::live::BlamedNow;
     use crate::folder::live::HangNow;
 
     fn stuck(is_hang: bool) -> ProcessNow {
@@ -161,6 +165,11 @@ mod tests {
         let line = "hang: rank 3, process 4242 (train) LG201 in cuCtxSynchronize for 12 s: k2 waits for k1";
         check(&[stuck(true)], 117, line);
         check(&[with(Life::Stopped), stuck(true), sample()], 117, line);
+        let sentence = "rank 1 has not called collective 2".to_owned();
+        let blamed = Some(BlamedNow { rank: Some(1), code: "LG201", class: None, sentence });
+        let of_run =
+            "hang: rank 3, process 4242 (train) LG201 in cuCtxSynchronize for 12 s: rank 1 has not called collective 2";
+        check(&[ProcessNow { blamed, ..stuck(true) }], 117, of_run);
         check(&[stuck(true), stuck(true)], 117, &format!("{line} (and 1 process more)"));
         // A debugger looks at it.
         check(&[ProcessNow { life: Life::Stopped, ..stuck(true) }], 117, line);

@@ -3,8 +3,9 @@
 //! Must not: be in the guarded process. The command reads the files of the run.
 
 use crate::folder::duration;
-use crate::folder::live::{Depth, Job};
+use crate::folder::live::Depth;
 use crate::forms::prometheus::{families, writer};
+use crate::judge::Watched;
 use crate::words::{print, say, Failure, Outcome};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::path::PathBuf;
@@ -42,7 +43,7 @@ fn interval(text: &str) -> Result<u64, String> {
 
 pub(crate) fn metrics(arguments: Arguments) -> Outcome {
     let Arguments { what, output, interval, .. } = arguments;
-    let mut job = Job::new(what);
+    let mut job = Watched::new(what);
     if let Some(every) = interval {
         let usage = || Failure::Usage("--interval needs a file that is written again: --output".to_owned());
         let path = output.ok_or_else(usage)?;
@@ -60,7 +61,7 @@ pub(crate) fn metrics(arguments: Arguments) -> Outcome {
             ends.load(Ordering::Relaxed)
         };
         // A folder that is not there yet may be there the next time.
-        let problems = |job: &Job, failed: Option<Failure>| {
+        let problems = |job: &Watched, failed: Option<Failure>| {
             let failed = failed.map(|failure| failure.to_string()).into_iter();
             failed.chain(job.problems().to_vec()).collect::<Vec<_>>().join("; ")
         };

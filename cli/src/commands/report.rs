@@ -9,6 +9,7 @@ use crate::forms::timing;
 use crate::inspect::{attach, dump};
 use crate::judge::collect::holds_processes;
 use crate::words::{printed, Failure, Format, Outcome};
+use lazyguard_core::report::Detail;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -41,8 +42,8 @@ pub(crate) struct Arguments {
     /// Write the report as one page for a browser, and print one line.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "format", "hazards", "cold_start", "blocking"])]
     html: Option<PathBuf>,
-    /// Print each stack whole, and the hazards beside a hang.
-    #[arg(long, conflicts_with_all = ["list", "hazards", "html", "cold_start", "blocking"])]
+    /// Print names, stacks and frames whole, which a person rarely needs.
+    #[arg(long, conflicts_with_all = ["list", "html"])]
     verbose: bool,
     #[command(flatten)]
     timing: timing::Arguments,
@@ -50,6 +51,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
     let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, verbose, timing } = arguments;
+    let detail = if *verbose { Detail::Whole } else { Detail::Short };
     if let Some(file) = gpu_core {
         return gpu_core::report(file, plain(*format)?);
     }
@@ -77,9 +79,9 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     }
     let run = Run::find(what)?;
     if run.process.is_none() && !is_process_folder(what) && holds_processes(what) {
-        return printed(|out| report::report_all(what, format, *verbose, out));
+        return printed(|out| report::report_all(what, format, detail, out));
     }
-    printed(|out| report_one(&run, format, *verbose, out))
+    printed(|out| report_one(&run, format, detail, out))
 }
 
 fn plain(format: FindingsFormat) -> Result<Format, Failure> {

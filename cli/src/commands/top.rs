@@ -4,10 +4,11 @@
 //!
 //! Must not: stop or ask a process.
 
-use crate::folder::live::{Depth, Job};
+use crate::folder::live::Depth;
 use crate::folder::{duration, proc_is_mounted};
 use crate::forms::top::screen::{Event, Screen};
 use crate::forms::top::table;
+use crate::judge::Watched;
 use crate::words::{say, write_line, Failure, Outcome, Output};
 use std::io::{self, IsTerminal as _};
 use std::path::PathBuf;
@@ -33,7 +34,7 @@ pub(crate) fn top(arguments: &Arguments) -> Outcome {
     if arguments.what.is_empty() && !proc_is_mounted() {
         return Err(Failure::Input("/proc is not mounted: name a folder".to_owned()));
     }
-    let mut job = Job::new(arguments.what.clone());
+    let mut job = Watched::new(arguments.what.clone());
     // Without a terminal of its own, as after setsid, a process has no keys.
     let screen = is_terminal().then(Screen::enter).and_then(Result::ok);
     let Some(screen) = screen else { return plain(&mut job, interval, arguments.interval.is_some()) };
@@ -57,7 +58,7 @@ fn is_terminal() -> bool {
 }
 
 /// The table as plain text. Launches a second need two looks.
-fn plain(job: &mut Job, interval: Duration, again: bool) -> Outcome {
+fn plain(job: &mut Watched, interval: Duration, again: bool) -> Outcome {
     job.look(Depth::Records);
     let mut missing = if again { say_new(&[], job.problems(), interval) } else { Vec::new() };
     loop {

@@ -9,7 +9,7 @@ use crate::machine::host_name;
 use crate::words::Failure;
 use chrono::DateTime;
 use lazyguard_core::hazard::messages;
-use lazyguard_core::report::Block;
+use lazyguard_core::report::{Block, Detail};
 use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestRerun, TestSuite, XmlString};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn of_the_run(seen: &Seen<'_>, end: End) -> TestCaseStatus {
         End::EndedOnStall => failure("stalled", end.to_string(), lines),
         End::TimedOut => {
             let suspected = crate::judge::hangs::suspected(&seen.processes);
-            let suspected: Vec<_> = suspected.iter().flat_map(|hang| hang.lines()).collect();
+            let suspected: Vec<_> = suspected.iter().flat_map(|hang| hang.lines(Detail::Whole)).collect();
             status(NonSuccessKind::Error, "timeout", end.to_string(), format!("{lines}\n{}", suspected.join("\n")))
         }
         End::Exited(_) | End::Signalled(_) => failure("exit", end.to_string(), lines),
@@ -137,7 +137,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
         }
         None => match &process.stood {
             Some(stood @ Stood::Stalled(report)) => {
-                failure(stood.word(), gist(report).unwrap_or_default(), stood.lines(None).join("\n"))
+                failure(stood.word(), gist(report).unwrap_or_default(), stood.lines(None, Detail::Whole).join("\n"))
             }
             _ => of_the_course(process),
         },
@@ -145,7 +145,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
     let mut out = vec![format!("{} {}", process.title(), process.ended)];
     out.extend(folder_stays.then(|| format!("folder: {}", process.folder.display())));
     if let Some(stood @ (Stood::Slow(_) | Stood::Over(_) | Stood::Suspected(_))) = &process.stood {
-        out.push(format!("{}: {}", stood.word(), stood.lines(None).join("\n")));
+        out.push(format!("{}: {}", stood.word(), stood.lines(None, Detail::Whole).join("\n")));
         out.extend(stood.report().ends_in_words());
     }
     out.extend(process.summary.iter().flat_map(|summary| summary.lines()));
@@ -171,7 +171,7 @@ fn of_ranks(seen: &Seen<'_>, program: &str) -> Option<TestCase> {
     }
     let result = match compare(&seen.processes) {
         None => TestCaseStatus::success(),
-        Some(compared) => failure("ranks", &compared.sentence, compared.lines().join("\n")),
+        Some(compared) => failure("ranks", &compared.sentence, compared.lines(Detail::Whole).join("\n")),
     };
     Some(case("ranks", result, program, Duration::ZERO))
 }
@@ -275,7 +275,11 @@ mod tests {
         );
 
         let suspected = Stood::Suspected(hang_report(&recording("3", true), Path::new("")));
-        assert!(suspected.lines(None)[0].starts_with("SUSPECTED "), "{:?}", suspected.lines(None));
+        assert!(
+            suspected.lines(None, Detail::Whole)[0].starts_with("SUSPECTED "),
+            "{:?}",
+            suspected.lines(None, Detail::Whole)
+        );
 
         let told = Told { no_hazard: true, end: Some(End::TimedOut), ..Told::default() };
         expect(&told, &[("run", "error", "timeout"), (PROCESS, "well", "")]);

@@ -3,13 +3,12 @@
 use super::text;
 use crate::folder::{gpu_core, is_process_folder, is_run, process_folders, Recorded, RecordingSeen, Run, RECORDING};
 use crate::judge::collect::{self, Whole};
-use crate::judge::{is_by_the_guard, Process};
+use crate::judge::{compare, is_by_the_guard, Process, Ranks};
 use crate::stacks;
-use crate::words::{say, shell_word, write_line, Failure, Format, Outcome, Output};
-use lazyguard_core::api::counted;
+use crate::words::{say, write_line, Failure, Format, Outcome, Output};
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::{HangReport, RevokedSeen, StackSeen, Summary};
+use lazyguard_core::report::{Detail, HangReport, RevokedSeen, StackSeen, Summary};
 use lazyguard_core::run_folder::file::{LOG, RUN};
 use lazyguard_core::stack::STACKS;
 use lazyguard_core::trace::ProcessState;
@@ -54,11 +53,10 @@ struct Found<'a> {
     process: Process,
     whole: Whole,
     log: Option<PathBuf>,
-    in_full: bool,
 }
 
 /// Prints the report of one process. An unreadable part does not prevent the rest; without a rest, its failure is the whole report.
-pub(crate) fn report_one(run: &Run, format: Format, in_full: bool, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_one(run: &Run, format: Format, detail: Detail, out: &mut Output<'_>) -> Outcome {
     let log = run.folder.as_ref().map(|folder| folder.join(LOG)).filter(|log| log.exists());
     if let Some(folder) = run.folder.as_deref().filter(|folder| log.is_none() && !is_process_folder(folder)) {
         return Err(no_run_folder(folder));
@@ -67,10 +65,10 @@ pub(crate) fn report_one(run: &Run, format: Format, in_full: bool, out: &mut Out
     let mut problems = std::mem::take(&mut process.problems);
     let has_anything = whole.reported.is_some() || process.summary.is_some() || log.is_some();
     if has_anything || whole.recorded.is_some() {
-        let found = Found { run, process, whole, log, in_full };
+        let found = Found { run, process, whole, log };
         match format {
             Format::Json => out.json(&found.json())?,
-            Format::Text => found.write_text(out)?,
+            Format::Text => found.write_text(detail, out)?,
         }
         out.flush()?;
     }
@@ -143,19 +141,23 @@ impl Found<'_> {
         }
     }
 
-    fn write_text(&self, out: &mut Output<'_>) -> Result<(), Failure> {
+    fn write_text(&self, detail: Detail, out: &mut Output<'_>) -> Result<(), Failure> {
         let Self { process, whole: Whole { reported, recorded }, .. } = self;
+        if let Some(ranks) = self.compared() {
+            out.lines(ranks.lines(detail))?;
+            write_line!(out, "")?;
+        }
         match (reported, recorded) {
             (Some(hang), recorded) => {
                 let named = process.names().report.as_ref().unwrap_or(hang);
-                let named = HangReport { folder: None, in_full: self.in_full, ..named.clone() };
-                out.lines(named.lines(recorded.as_ref().and_then(|recorded| recorded.newest(hang))))?;
+                let named = HangReport { folder: None, ..named.clone() };
+                out.lines(named.lines(recorded.as_ref().and_then(|recorded| recorded.newest(hang)), detail))?;
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }
                 write_line!(out, "")?;
             }
-            (None, Some(recorded)) => recorded.write_standstill(out)?,
+            (None, Some(recorded)) => recorded.write_standstill(detail, out)?,
             (None, None) => {}
         }
         if let Some(core) = &process.names().gpu {
@@ -163,14 +165,11 @@ impl Found<'_> {
             write_line!(out, "")?;
         }
         self.write_end(out)?;
-        let hazards = process.hazards.len() as u64;
         match process.knows_hazards {
-            true if hazards > 0 && process.hang().is_some() && !self.in_full => {
-                let folder = self.run.folder.as_deref().or(self.run.recording.as_deref()).map(shell_word);
-                let folder = folder.unwrap_or_default();
-                write_line!(out, "{}: lazyguard report --hazards {folder}", counted(hazards, "hazard"))?;
+            true if process.hang().is_some() && detail == Detail::Short => {
+                out.lines(text::number_of_hazards(process.hazards.len(), &process.folder))?;
             }
-            true => out.lines(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard)))?,
+            true => out.lines(detail.of(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard))))?,
             false => write_line!(out, "the hazards cannot be told: the recording cannot be read")?,
         }
         match recorded {
@@ -190,6 +189,12 @@ impl Found<'_> {
             write_line!(out, "records: lazyguard log {0}, or lazyguard export {0} --to perfetto", folder.display())?;
         }
         Ok(())
+    }
+
+    /// The ranks of the run around a rank's folder.
+    fn compared(&self) -> Option<Ranks> {
+        let run = self.run.folder.as_deref()?.parent()?;
+        (!self.process.rank.is_empty() && is_run(run)).then(|| compare(&collect::under(run).0)).flatten()
     }
 
     fn write_end(&self, out: &mut Output<'_>) -> Result<(), Failure> {

@@ -5,7 +5,7 @@ use crate::folder::Recorded;
 use crate::words::{utc, write_line, Format, Output, Took};
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{ends_of, Status};
-use lazyguard_core::report::{HangReport, Outcome};
+use lazyguard_core::report::{Detail, HangReport, Outcome};
 use lazyguard_core::trace::layout::VERSION;
 use lazyguard_core::Nanos;
 use std::io;
@@ -20,7 +20,7 @@ fn some<'a>(counts: &'a [(u64, &'static str)]) -> impl Iterator<Item = &'a (u64,
 }
 
 impl Recorded {
-    pub(crate) fn write_standstill(&self, out: &mut Output<'_>) -> io::Result<()> {
+    pub(crate) fn write_standstill(&self, detail: Detail, out: &mut Output<'_>) -> io::Result<()> {
         let after = self.settings.hang_after_nanos;
         let longest = self.snapshot.blocked.first().map_or(0, |call| call.blocked_nanos);
         let mut snapshot = self.snapshot.clone();
@@ -47,9 +47,9 @@ impl Recorded {
                     "SUSPECTED {}: {what} {has} been {waits} for {for_as_long}{when}; {reported}. If it is stuck, this is why:",
                     hang.who(self.snapshot.at)
                 )?;
-                out.lines(hang.lines(None).iter().skip(1))?;
+                out.lines(hang.lines(None, detail).iter().skip(1))?;
             } else {
-                out.lines(hang.lines(None))?;
+                out.lines(hang.lines(None, detail))?;
             }
             return write_line!(out, "");
         }

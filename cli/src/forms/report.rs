@@ -8,6 +8,7 @@ use crate::judge::collect::{self, Collected};
 use crate::judge::{baseline, suppress, Rules, Seen};
 use crate::machine::files;
 use crate::words::{self, write_line, Failure, Outcome, Output};
+use lazyguard_core::report::Detail;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,22 +25,19 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: words::Format, in_full: bool, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_all(root: &Path, format: words::Format, detail: Detail, out: &mut Output<'_>) -> Outcome {
     let rules = Rules::default();
-    let mut seen = Seen::of(root, collect::under(root), &rules);
-    for stood in seen.processes.iter_mut().filter_map(|process| process.stood.as_mut()) {
-        stood.report_mut().in_full = in_full;
-    }
+    let seen = Seen::of(root, collect::under(root), &rules);
     match format {
         words::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         words::Format::Text => {
-            out.lines(text::processes(&seen))?;
-            if !seen.judged.hazards.is_empty() {
+            out.lines(text::processes(&seen, detail))?;
+            let hangs = seen.processes.iter().any(|process| process.hang().is_some());
+            if hangs && detail == Detail::Short {
+                out.lines(text::number_of_hazards(seen.judged.hazards.len(), root))?;
+            } else if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;
-                match seen.processes.iter().any(|process| process.hang().is_some()) && !in_full {
-                    true => write_line!(out, "{}", text::hazards_in_a_line(&seen))?,
-                    false => out.lines(text::hazards(&seen))?,
-                }
+                out.lines(detail.of(text::hazards(&seen)))?;
             }
         }
     }

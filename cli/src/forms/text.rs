@@ -7,7 +7,9 @@ use crate::judge::{
 use crate::words::{first_of, shell_word};
 use lazyguard_core::api::{counted, Code};
 use lazyguard_core::hazard::{messages, Hazard};
+use lazyguard_core::report::Detail;
 use std::collections::BTreeSet;
+use std::path::Path;
 
 const MOST_TOLD: usize = 8;
 const MOST_ENDED_STACKS: usize = 2;
@@ -145,8 +147,10 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     if matches!(seen.failed, Some(FailedOn::Hang | FailedOn::Stall)) || ended_badly {
         lines.extend(crashes(seen));
         let ranks = compare(&seen.processes);
-        lines.extend(ranks.iter().flat_map(Ranks::lines));
-        let causes = by_cause(hangs(&seen.processes));
+        lines.extend(ranks.iter().flat_map(|ranks| ranks.lines(Detail::Short)));
+        let mut causes = by_cause(hangs(&seen.processes));
+        // Ranks that wait for others are in the comparison, and one of them has reported its wait.
+        causes.retain(|same| ranks.is_none() || same.first.code() != Code::LG208);
         let most = if has_ranks(seen) { MOST_OF_ONE_HANG } else { usize::MAX };
         let short = causes.iter().take(MOST_HANGS).flat_map(|same| in_short(same, most));
         lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
@@ -203,11 +207,11 @@ fn more(count: usize, told: usize) -> Option<String> {
 }
 
 /// The report of a root that holds several processes: a line each, the worst first; then their hangs.
-pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
+pub(crate) fn processes(seen: &Seen<'_>, detail: Detail) -> Vec<String> {
     let mut lines = vec![result(seen), String::new()];
     let ranks = compare(&seen.processes);
     if let Some(ranks) = &ranks {
-        lines.extend(ranks.lines());
+        lines.extend(ranks.lines(detail));
         lines.push(String::new());
     }
     lines.extend(seen.processes.iter().take(MOST_LISTED).map(line_of));
@@ -219,7 +223,7 @@ pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
     suspected.extend(by_cause(stalled(&seen.processes)));
     for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
         lines.push(String::new());
-        lines.extend(same.first.lines().into_iter().map(|line| beside(ranks.as_ref(), line)));
+        lines.extend(same.first.lines(detail).into_iter().map(|line| beside(ranks.as_ref(), line)));
         lines.extend(same.first.process.gpu_lines());
         lines.extend(same.also_in());
     }
@@ -228,7 +232,14 @@ pub(crate) fn processes(seen: &Seen<'_>) -> Vec<String> {
         let others = counted((count - MOST_HANGS) as u64, "other hang");
         format!("and {others}: lazyguard report on the folder of each prints it")
     }));
-    lines
+    detail.of(lines)
+}
+
+/// How many hazards there are: a report of a hang has none of them.
+pub(crate) fn number_of_hazards(count: usize, what: &Path) -> Option<String> {
+    let those = counted(count as u64, "hazard");
+    let where_they_are = || format!("{those}: lazyguard report --hazards {}", shell_word(what));
+    (count > 0).then(where_they_are)
 }
 
 /// A line of a hang's report beside the comparison of the ranks, which needs no further command.
@@ -285,12 +296,6 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
     (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned()).into_iter().chain(all).collect()
 }
 
-/// Beside a hang, hazards are no reason: their number, and where they are.
-pub(crate) fn hazards_in_a_line(seen: &Seen<'_>) -> String {
-    let count = counted(seen.judged.hazards.len() as u64, "hazard");
-    format!("{count}: lazyguard report --hazards {}", shell_word(seen.root))
-}
-
 pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
     let mut lines = Vec::new();
     for found in &seen.judged.hazards {
@@ -325,7 +330,9 @@ mod tests {
 
     #[test]
     fn the_same_hang_of_many_ranks_is_told_once_behind_a_line_for_each() {
-        let lines = told(&Told { hang: true, processes: 70, no_hazard: true, end: None, ..Told::default() }, processes);
+        let lines = told(&Told { hang: true, processes: 70, no_hazard: true, end: None, ..Told::default() }, |seen| {
+            processes(seen, Detail::Short)
+        });
         assert_eq!(lines[0], "root: 70 processes, 70 hangs, no hazard");
         let own = lines.iter().filter(|line| line.starts_with("  hang      train (process 4242, rank 3) was killed"));
         assert_eq!(own.count(), MOST_LISTED);

@@ -7,7 +7,7 @@ use crate::words::first_of;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Code, Verdict};
 use lazyguard_core::order::grouped;
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{Detail, HangReport};
 
 pub(crate) struct HangSeen<'a> {
     pub process: &'a Process,
@@ -112,8 +112,8 @@ impl HangSeen<'_> {
         self.verdict().map_or(Code::LG299, |verdict| verdict.code)
     }
 
-    pub fn lines(&self) -> Vec<String> {
-        self.as_called(self.named().lines(self.process.newest))
+    pub fn lines(&self, detail: Detail) -> Vec<String> {
+        self.as_called(self.named().lines(self.process.newest, detail))
     }
 
     /// Lines of its report; one that is suspected is called that.

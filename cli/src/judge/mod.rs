@@ -3,6 +3,7 @@
 //! Must not: read anything but the run's folder and the files that the user names, or write.
 
 pub(crate) mod baseline;
+mod blamed;
 pub(crate) mod collect;
 mod collectives;
 mod communications;
@@ -21,6 +22,7 @@ pub(crate) mod test_samples;
 pub(crate) mod timing;
 mod writers;
 
+pub(crate) use blamed::Watched;
 pub(crate) use explored::Explored;
 pub(crate) use fail_on::{FailOn, FailedOn};
 pub(crate) use hangs::{

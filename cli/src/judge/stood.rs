@@ -2,7 +2,7 @@
 
 use crate::folder::{Opened, ProcessEnd};
 use lazyguard_core::diagnose::Status;
-use lazyguard_core::report::{HangReport, Newest, Outcome, Summary};
+use lazyguard_core::report::{Detail, HangReport, Newest, Outcome, Summary};
 use rustix::process::Signal;
 
 pub(crate) enum Stood {
@@ -49,16 +49,6 @@ impl Stood {
         }
     }
 
-    pub fn report_mut(&mut self) -> &mut HangReport {
-        match self {
-            Self::Hang(report)
-            | Self::Over(report)
-            | Self::Suspected(report)
-            | Self::Stalled(report)
-            | Self::Slow(report) => report,
-        }
-    }
-
     pub fn word(&self) -> &'static str {
         match self {
             Self::Hang(_) => "hang",
@@ -69,8 +59,8 @@ impl Stood {
         }
     }
 
-    pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
-        self.as_called(self.report().lines(newest))
+    pub fn lines(&self, newest: Option<Newest>, detail: Detail) -> Vec<String> {
+        self.as_called(self.report().lines(newest, detail))
     }
 
     pub fn as_called(&self, mut lines: Vec<String>) -> Vec<String> {

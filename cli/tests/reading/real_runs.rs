@@ -49,6 +49,19 @@ fn found(report: &Value, code: &str) -> Map<String, Value> {
     ])
 }
 
+/// Two ranks of PyTorch: the blame, what each does, and the hang.
+#[test]
+fn a_report_of_a_hang_fits_on_a_screen() {
+    const MOST_LINES: usize = 40;
+    let reports = runs().into_iter().map(|run| said(&["report", run.to_str().expect("a path that is a text")]));
+    let hangs: Vec<_> = reports.filter(|report| report.contains("\nHANG ")).collect();
+    assert!(hangs.len() > 10, "{} recordings of hangs", hangs.len());
+    for report in hangs {
+        assert!(report.lines().count() <= MOST_LINES, "{report}");
+        assert!(!report.contains("launched at libnccl.so") && !report.contains("\nhazard LG"), "{report}");
+    }
+}
+
 #[test]
 fn of_each_run_code_culprit_and_ranks_follow_from_its_recordings_alone() {
     let runs = runs();

@@ -163,9 +163,12 @@ fn failed(first: Option<&FailureSeen>, call: Option<&BlockedCall>) -> String {
     format!("the context has failed with {error}{}, and the program goes on asking{asks}", first.unwrap_or_default())
 }
 
+/// The words for the run's folder in [`REPORTS`], where its path is not known.
+pub const OF_THE_RUN: &str = "`lazyguard report` on the folder of the whole run";
+const REPORTS: &str = "`lazyguard report` on the folder of the whole run compares the ranks";
+
 /// The change, by the operation at the end of a path.
 pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
-    const REPORTS: &str = "`lazyguard report` on the folder of the whole run compares the ranks";
     match &path.end {
         End::Unwritten(WaitSeen { value, address, condition, .. }, _) => format!(
             "submit the operation that writes {value} to {address:#x} before the call that waits for it, or from another thread; \

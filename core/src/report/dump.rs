@@ -2,7 +2,7 @@
 //!
 //! A verdict here is about what is in progress now, for however short a time, so the text carries a reservation.
 
-use super::{Block, HangReport, SCHEMA};
+use super::{Block, Detail, HangReport, SCHEMA};
 use crate::api::{counted, lasted};
 use crate::diagnose::messages::time;
 use crate::diagnose::Code;
@@ -87,7 +87,7 @@ impl DumpReport {
                 ),
             });
             // Its first line is replaced by this block's.
-            self.hang.lines(None).iter().skip(1).for_each(|line| block.push(line));
+            self.hang.lines(None, Detail::Short).iter().skip(1).for_each(|line| block.push(line));
             return block;
         }
         block.push(match snapshot.blocked.is_empty() {
@@ -104,7 +104,7 @@ impl DumpReport {
             true => block.push("no stream has work outstanding"),
             false => self.hang.outstanding().iter().for_each(|line| block.push(line)),
         }
-        self.hang.stack_lines().iter().for_each(|line| block.push(line));
+        Detail::Short.of(self.hang.stack_lines(Detail::Short)).iter().for_each(|line| block.push(line));
         block
     }
 }

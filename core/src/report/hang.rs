@@ -123,9 +123,6 @@ pub struct HangReport {
     pub places: Vec<FrameSeen>,
     /// The Python stacks, as text.
     pub python: Option<String>,
-    /// Whether its text has each frame, also of Python's threads and of idle ones.
-    #[serde(skip)]
-    pub in_full: bool,
 }
 
 impl HangReport {

@@ -1,7 +1,7 @@
 //! The lists of a hang's report: blocked calls, busy streams, unsatisfied waits, and stacks.
 
-use super::python_text;
-use super::{HangReport, StackSeen};
+use super::python_stack::{main_python, python_in_short};
+use super::{Detail, HangReport, StackSeen};
 use crate::api::{counted, lasted, StreamKind};
 use crate::diagnose::{chain, messages, BlockedCall, BusyStream, OperationSeen, StreamRef, WaitSeen};
 use crate::order;
@@ -112,17 +112,17 @@ impl HangReport {
         }
     }
 
-    pub(super) fn stack_lines(&self) -> Vec<String> {
-        let mut lines = self.python_lines();
+    pub(super) fn stack_lines(&self, detail: Detail) -> Vec<String> {
+        let mut lines = self.python_lines(detail);
         // The host function's thread comes before the threads that wait for it.
         let runs_it = |thread: u32| self.snapshot.host_functions.iter().any(|host| host.thread == thread);
         let is_explained = |thread: u32| self.verdicts.iter().any(|verdict| verdict.threads.contains(&thread));
         let mut stacks: Vec<_> = self.stacks.iter().collect();
         let is_in_a_call = |thread: u32| self.snapshot.blocked.iter().any(|call| call.thread == thread);
         stacks.retain(|stack| is_in_a_call(stack.thread) || runs_it(stack.thread) || !stack.is_of_python_alone());
-        // Python's lines say where its threads are.
-        let has_python = self.python.as_deref().is_some_and(|text| text.contains(python_text::FRAME));
-        stacks.retain(|stack| self.in_full || !has_python || !stack.has_python());
+        if detail == Detail::Short {
+            stacks.retain(|stack| !self.has_python_of(stack.thread));
+        }
         order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
         let groups = order::grouped(stacks, |stack| stack.lines());
@@ -150,15 +150,19 @@ impl HangReport {
         format!("stack of thread {}{what}:", first.thread)
     }
 
-    fn python_lines(&self) -> Vec<String> {
-        let written = self.python.as_deref().unwrap_or_default();
-        let said = match self.in_full {
-            true => written.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect(),
-            false => python_text::folded(written),
-        };
-        let more = said.len().saturating_sub(MOST_PYTHON_LINES);
+    /// Whether Python's own stack says where the thread stands.
+    fn has_python_of(&self, thread: u32) -> bool {
+        thread == self.process && self.python.as_deref().is_some_and(|text| !main_python(text).is_empty())
+    }
+
+    fn python_lines(&self, detail: Detail) -> Vec<String> {
+        if let (Detail::Short, Some(text)) = (detail, &self.python) {
+            return python_in_short(text).into_iter().map(|line| format!("python: {line}")).collect();
+        }
+        let said = || self.python.iter().flat_map(|text| text.lines()).filter(|line| !line.is_empty());
+        let more = said().count().saturating_sub(MOST_PYTHON_LINES);
         let rest = (more > 0).then(|| format!("python: and {} in python.txt", counted(more as u64, "more line")));
-        said.iter().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest).collect()
+        said().take(MOST_PYTHON_LINES).map(|line| format!("python: {line}")).chain(rest).collect()
     }
 }
 

@@ -5,6 +5,8 @@
 
 use super::hang_lists::{MOST_CALLS, MOST_STREAMS};
 use super::probe::ProbeSeen;
+use super::python_stack::{main_python, python_line};
+use super::short_names::short_names;
 use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen};
 use crate::api::{counted, lasted, time_of_day};
 use crate::demangle::demangle;
@@ -23,19 +25,53 @@ pub struct Newest {
     pub is_now: bool,
 }
 
+/// How much of a report a person reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// Names shortened, Python's frames folded, and native frames only where there are none of Python.
+    #[default]
+    Short,
+    /// Everything.
+    Whole,
+}
+
+impl Detail {
+    /// The lines with their names as long as they are to be.
+    pub fn of(self, lines: impl IntoIterator<Item = String>) -> Vec<String> {
+        let lines = lines.into_iter();
+        match self {
+            Self::Short => lines.map(|line| short_names(&line).into_owned()).collect(),
+            Self::Whole => lines.collect(),
+        }
+    }
+}
+
 impl HangReport {
     pub fn text(&self) -> Block {
-        Block::marked(self.head(None).into_iter().chain(self.evidence()))
+        let head = self.head(None);
+        let evidence = self.evidence(&head, Detail::Short);
+        short_block(head.into_iter().chain(evidence))
     }
 
-    /// The report for all ranks of a job: which process, the wait, the fix, and where the report is.
-    pub fn in_short(&self) -> Block {
-        Block::marked(self.head(None).into_iter().take(MOST_SHORT).chain(self.details()))
+    /// The report for all ranks of a job: which process, the wait, the fix, and where the report is. Where the rank to blame is another one, that
+    /// is the report of the run.
+    pub fn in_short(&self, run: &str) -> Block {
+        let head = self.head(None).into_iter().take(MOST_SHORT);
+        match self.waits_for_ranks() {
+            true => {
+                short_block(head.map(|line| line.replace(messages::OF_THE_RUN, &format!("`lazyguard report {run}`"))))
+            }
+            false => short_block(head.chain(self.details())),
+        }
+    }
+
+    fn waits_for_ranks(&self) -> bool {
+        self.verdicts.first().is_some_and(|verdict| verdict.code == Code::LG208)
     }
 
     /// The stacks, for standard error: Python's, then the native ones.
     pub fn stacks_text(&self) -> Block {
-        Block::marked(self.stack_lines())
+        short_block(self.stack_lines(Detail::Short))
     }
 
     pub fn repeated(&self) -> Block {
@@ -57,14 +93,13 @@ impl HangReport {
     pub fn beside(&self) -> Block {
         let heading = format!("{}: beside what was reported", self.heading(None));
         let verdicts = self.verdicts.iter().flat_map(|verdict| self.of_verdict(verdict));
-        Block::marked(std::iter::once(heading).chain(verdicts))
+        short_block(std::iter::once(heading).chain(verdicts))
     }
 
-    pub fn lines(&self, newest: Option<Newest>) -> Vec<String> {
-        let mut lines = self.head(newest);
-        lines.extend(self.evidence());
-        lines.extend(self.stack_lines());
-        lines
+    pub fn lines(&self, newest: Option<Newest>, detail: Detail) -> Vec<String> {
+        let head = self.head(newest);
+        let evidence = self.evidence(&head, detail);
+        detail.of(head.into_iter().chain(evidence).chain(self.stack_lines(detail)))
     }
 
     /// The lines that a reader needs first: process, wait, fix, and place of the launch.
@@ -99,7 +134,7 @@ impl HangReport {
     }
 
     /// The call that the first verdict explains, or the longest one.
-    fn first_call(&self) -> Option<&BlockedCall> {
+    pub fn first_call(&self) -> Option<&BlockedCall> {
         let calls = &self.snapshot.blocked;
         let thread = self.verdicts.first().and_then(|verdict| verdict.threads.first());
         let longest = || calls.iter().filter(|call| call.past_threshold).max_by_key(|call| call.blocked_nanos);
@@ -189,7 +224,10 @@ impl HangReport {
     }
 
     /// The program's frame: from the thread's stack, or from the return address.
-    fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
+    pub fn place_of_call(&self, call: &BlockedCall) -> Option<String> {
+        if let Some(line) = self.main_python_line().filter(|_| call.thread == self.process) {
+            return Some(line);
+        }
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
         // The origin of a launch says more: see `place_of`.
         let stack = stack.filter(|_| call.origin.outer.is_empty());
@@ -197,9 +235,20 @@ impl HangReport {
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }
 
+    /// The line of Python at which the main thread stands.
+    fn main_python_line(&self) -> Option<String> {
+        python_line(&main_python(self.python.as_deref()?))
+    }
+
     /// The program's innermost frame.
     pub(super) fn place_of(&self, origin: &Origin) -> Option<String> {
-        let known: Vec<_> = origin.addresses().filter_map(|address| self.known(address)).collect();
+        let known = origin.addresses().filter_map(|address| self.known(address));
+        let known: Vec<_> = known.filter(|place| !place.is_of_nccl()).collect();
+        // The frames above an extension module are Python's: a library's line is not that of the program.
+        let has_python = self.main_python_line().is_some();
+        if has_python && known.iter().all(|place| place.is_of_torch() || !place.is_of_the_program()) {
+            return None;
+        }
         let is_in = |own: &FrameSeen, runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(&own.module);
         let is_linked = |own: &FrameSeen| self.preload.runtimes.iter().any(|runtime| is_in(own, runtime));
         FrameSeen::program_s(&known, &self.kernels(), is_linked).map(FrameSeen::short)
@@ -246,13 +295,16 @@ impl HangReport {
         line
     }
 
-    fn evidence(&self) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// The lines after the head, each fact once.
+    fn evidence(&self, head: &[String], detail: Detail) -> Vec<String> {
+        let mut lines: Vec<String> = Vec::new();
         for (number, verdict) in self.verdicts.iter().enumerate() {
-            if number > 0 {
-                lines.extend(self.of_verdict(verdict));
+            let own = if number > 0 { self.of_verdict(verdict) } else { Vec::new() };
+            for line in own.into_iter().chain(self.facts(&verdict.chain)) {
+                if !head.contains(&line) && !lines.contains(&line) {
+                    lines.push(line);
+                }
             }
-            lines.extend(self.facts(&verdict.chain));
         }
         lines.extend(self.stall.iter().flat_map(Stall::lines));
         lines.extend(self.facts(self.slow.get(1..).unwrap_or_default()));
@@ -262,7 +314,12 @@ impl HangReport {
         lines.extend(self.revoked.iter().map(RevokedSeen::in_words));
         lines.extend(self.gpu_dump.iter().filter_map(GpuDumpSeen::missing_in_words));
         let loads = self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202));
-        lines.extend(self.preload.lines().into_iter().take(if loads { usize::MAX } else { 1 }));
+        let most = match detail {
+            _ if loads => usize::MAX,
+            Detail::Whole => 1,
+            Detail::Short => 0,
+        };
+        lines.extend(self.preload.lines().into_iter().take(most));
         lines.extend(self.details());
         lines
     }
@@ -283,6 +340,10 @@ impl HangReport {
         let new = chain.iter().filter(|line| !said.contains(line));
         new.map(|line| self.with_host_functions(format!("  - {line}"))).collect()
     }
+}
+
+fn short_block(lines: impl IntoIterator<Item = String>) -> Block {
+    Block::marked(Detail::Short.of(lines))
 }
 
 #[cfg(test)]

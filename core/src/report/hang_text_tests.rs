@@ -258,7 +258,7 @@ fn a_host_function_is_named_and_its_thread_comes_first() {
     let head = report.head(None);
     assert!(head[1].ends_with("its host function waits_for_ever app.cpp:40 has not returned."), "{head:?}");
     assert_eq!(
-        report.stack_lines(),
+        report.stack_lines(Detail::Short),
         [
             "stack of thread 11 in the host function waits_for_ever app.cpp:40:",
             "    at waits_for_ever (lazy_pair+0x1)",
@@ -267,7 +267,7 @@ fn a_host_function_is_named_and_its_thread_comes_first() {
         ]
     );
     report.stacks[1].frames = report.stacks[0].frames.clone();
-    assert_eq!(report.stack_lines()[0], "stack of threads 11, 7:");
+    assert_eq!(report.stack_lines(Detail::Short)[0], "stack of threads 11, 7:");
 }
 
 #[test]

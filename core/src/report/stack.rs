@@ -77,10 +77,6 @@ impl StackSeen {
         any(Owner::Interpreter) && !any(Owner::Program)
     }
 
-    pub fn has_python(&self) -> bool {
-        self.frames.iter().any(|frame| frame.owner() == Owner::Interpreter)
-    }
-
     /// The program's frames and the notes. Other frames are only counted, beside those of the program.
     pub fn lines(&self) -> Vec<String> {
         let owners: Vec<_> = self.frames.iter().map(FrameSeen::owner).collect();
@@ -121,6 +117,15 @@ impl FrameSeen {
             () if starts(&CUDA) || of_runtime || function.starts_with("cudart::") => Owner::Cuda,
             () => Owner::Program,
         }
+    }
+
+    pub fn is_of_nccl(&self) -> bool {
+        self.module.starts_with("libnccl.so")
+    }
+
+    /// A library of PyTorch, which Python calls.
+    pub fn is_of_torch(&self) -> bool {
+        ["libtorch", "libc10"].iter().any(|name| self.module.starts_with(name))
     }
 
     pub fn is_of_the_program(&self) -> bool {

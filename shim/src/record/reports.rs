@@ -42,7 +42,7 @@ impl Reports {
     pub fn write(&self, report: &HangReport) {
         match &self.turns {
             None => standard_error::write(&report.text()),
-            Some(turns) if turns.take(report) => standard_error::write(&report.in_short()),
+            Some(turns) if turns.take(report) => standard_error::write(&report.in_short(&turns.run())),
             Some(_) => {}
         }
     }

@@ -22,6 +22,7 @@ const MOST_CAUSES: usize = 2;
 
 pub struct Turns {
     place: PathBuf,
+    run: PathBuf,
     own: Mutex<Own>,
 }
 
@@ -36,11 +37,16 @@ impl Turns {
     pub fn of(folder: Option<&RunFolder>) -> Option<Self> {
         run_folder::rank()?;
         let (folder, run) = folder.and_then(|folder| Some((folder, folder.of_run()?)))?;
-        Some(Self::at(folder.shared.clone().unwrap_or(run)))
+        Some(Self::at(folder.shared.clone().unwrap_or_else(|| run.clone()), run))
     }
 
-    fn at(place: PathBuf) -> Self {
-        Self { place, own: Mutex::default() }
+    fn at(place: PathBuf, run: PathBuf) -> Self {
+        Self { place, run, own: Mutex::default() }
+    }
+
+    /// The folder of the run, which has the reports of all ranks.
+    pub fn run(&self) -> String {
+        self.run.display().to_string()
     }
 
     /// Whether this process writes the report.
@@ -88,7 +94,7 @@ mod tests {
     fn of_the_ranks_with_one_cause_the_first_writes_until_its_wait_is_over() {
         let place = std::env::temp_dir().join(format!("lazyguard-turns-{}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
-        let [first, second] = [(); 2].map(|()| Turns::at(place.clone()));
+        let [first, second] = [(); 2].map(|()| Turns::at(place.clone(), place.clone()));
         assert!(first.take(&report(Status::Slow)) && !second.take(&report(Status::Slow)));
         assert!(second.take(&report(Status::Hang)) && !first.take(&report(Status::Hang)));
         assert!(second.writes() && !first.writes());

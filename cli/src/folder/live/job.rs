@@ -40,7 +40,11 @@ impl Job {
                 }
             }
         }
-        let mut all: Vec<_> = all.into_iter().flatten().collect();
+        let places = self.followed.keys();
+        let placed = |(now, place): (Option<ProcessNow>, &PathBuf)| {
+            now.map(|now| ProcessNow { folder: place.is_dir().then(|| place.clone()), ..now })
+        };
+        let mut all: Vec<_> = all.into_iter().zip(places).filter_map(placed).collect();
         let rank = |now: &ProcessNow| now.rank.parse::<u64>().unwrap_or(u64::MAX);
         all.sort_by(|a, b| (rank(a), &a.rank, &a.host, a.process).cmp(&(rank(b), &b.rank, &b.host, b.process)));
         all

@@ -15,5 +15,5 @@ pub(crate) mod test_samples;
 pub(crate) use hang::{HangNow, Replaced};
 pub(crate) use job::Job;
 pub(crate) use life::Life;
-pub(crate) use process::{Depth, OutstandingNow, ProcessNow, WaitNow};
+pub(crate) use process::{BlamedNow, Depth, OutstandingNow, ProcessNow, WaitNow};
 pub(crate) use tally::{CAUSES, LOADS};

@@ -12,6 +12,7 @@ use crate::folder::source::{settings_of, RecordingFile, Run, HAZARDS};
 use crate::words::names::Names;
 use crate::words::Failure;
 use lazyguard_core::api::{Class, Code, EntryPoint};
+use lazyguard_core::evidence;
 use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile, StreamClass};
 use lazyguard_core::report::{HangReport, RevokedSeen, Summary};
 use lazyguard_core::run_folder::file::{HANG, RUN};
@@ -19,7 +20,7 @@ use lazyguard_core::trace::read::{LiveRecording, Recording, Source, ThreadSeen};
 use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Segments of work that are read at a time: 16 MiB. The newest ones are read, and any others counted.
@@ -33,6 +34,7 @@ pub(crate) enum Depth {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ProcessNow {
+    pub folder: Option<PathBuf>,
     pub process: u32,
     pub program: String,
     pub host: String,
@@ -52,10 +54,30 @@ pub(crate) struct ProcessNow {
     pub hazards: BTreeMap<(Code, bool), u64>,
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
+    /// The comparison of its run, while a rank of that hangs.
+    pub blamed: Option<BlamedNow>,
     pub revoked: Vec<RevokedSeen>,
     pub looks_for_hangs: bool,
     /// Records that could not be read: overwritten before, or too many at a time; and those that the process did not keep.
     pub lost_records: u64,
+}
+
+/// The rank to blame for the hang of its run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BlamedNow {
+    pub rank: Option<u64>,
+    /// The code of the hang.
+    pub code: &'static str,
+    /// Why it is behind, on the host, where that is known.
+    pub class: Option<evidence::Class>,
+    pub sentence: String,
+}
+
+impl ProcessNow {
+    /// What its run says, if this is the rank to blame.
+    pub fn blame(&self) -> Option<&BlamedNow> {
+        self.blamed.as_ref().filter(|blamed| blamed.rank.is_some() && blamed.rank == self.rank.parse().ok())
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,6 +201,8 @@ impl Followed {
         let rests = goes_on && hang.is_none() && stands_at_rest(recording, settings.hang_after_nanos);
         let noted = self.hazards.newest.as_ref().map(|file| file.hazards.clone()).unwrap_or_default();
         Some(ProcessNow {
+            folder: None,
+            blamed: None,
             process: facts.process,
             program: facts.program.clone(),
             host: facts.host.clone(),

@@ -14,7 +14,7 @@ mod timeline;
 
 use super::text;
 use crate::judge::{by_cause, compare, gist, hangs, passed, stalled, suspected, Ranks, SameHang, Seen};
-use lazyguard_core::report::{HangReport, StackSeen};
+use lazyguard_core::report::{Detail, HangReport, StackSeen};
 use markup::{short, Markup, FACT, MOST_LETTERS, PROBLEM};
 
 const STYLE: &str = include_str!("page.css");
@@ -117,7 +117,7 @@ fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Op
     if let Some(ranks) = ranks {
         page.line(HEADING, &ranks.sentence);
         page.open(r#"ul class="facts""#, &[]);
-        ranks.lines().iter().skip(1).for_each(|said| page.line("li", said.trim()));
+        ranks.lines(Detail::Whole).iter().skip(1).for_each(|said| page.line("li", said.trim()));
         page.close();
     }
     let mut first = ranks.is_none();
@@ -182,7 +182,11 @@ fn threads(page: &mut Markup, stood: &[SameHang<'_>]) {
         if let Some(python) = &report.python {
             folded(page, "Python's threads", python.lines());
         }
-        folded(page, "The whole report as text", report.lines(same.first.process.newest).iter().map(String::as_str));
+        folded(
+            page,
+            "The whole report as text",
+            report.lines(same.first.process.newest, Detail::Whole).iter().map(String::as_str),
+        );
     });
 }
 

@@ -111,7 +111,7 @@ fn the_page_says_what_the_text_says() {
             lines.push(super::text::result(seen));
             lines.extend(super::text::hazards(seen));
             for same in stood(seen) {
-                lines.extend(same.first.named().lines(same.first.process.newest));
+                lines.extend(same.first.named().lines(same.first.process.newest, Detail::Whole));
                 lines.extend(same.first.report.verdicts.iter().map(|verdict| verdict.sentence.clone()));
             }
             lines.extend(seen.unguarded());

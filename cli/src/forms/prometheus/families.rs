@@ -2,7 +2,7 @@
 //!
 //! Must not: have a label whose values grow with the time that a program runs.
 
-use crate::folder::live::{HangNow, Life, OutstandingNow, ProcessNow, CAUSES, LOADS};
+use crate::folder::live::{BlamedNow, HangNow, Life, OutstandingNow, ProcessNow, CAUSES, LOADS};
 use lazyguard_core::api::StreamKind;
 use lazyguard_core::hazard::StreamClass;
 use lazyguard_core::report::one_line;
@@ -18,7 +18,7 @@ type Row = (&'static str, &'static str, &'static str, fn(&ProcessNow) -> Values)
 const COUNTER: &str = "counter";
 const GAUGE: &str = "gauge";
 
-const TABLE: [Row; 16] = [
+const TABLE: [Row; 17] = [
     ("lazyguard_process_state", GAUGE, "1 for the state that the process is in, else 0.", |now| {
         Life::WORDS.map(|word| labelled("state", word, f64::from(u8::from(now.life.word() == word)))).to_vec()
     }),
@@ -37,6 +37,17 @@ const TABLE: [Row; 16] = [
             let class = |hang: &HangNow| hang.class.map(|class| ("class", class.name().to_owned()));
             let labels = |hang: &HangNow| [("code", hang.code.to_owned())].into_iter().chain(class(hang)).collect();
             hang.map(|hang| (labels(hang), 1.0)).into_iter().collect()
+        },
+    ),
+    (
+        "lazyguard_blamed",
+        GAUGE,
+        "1 for the rank that the hang of its job waits for, with code and class; else absent.",
+        |now| {
+            let class = |blamed: &BlamedNow| blamed.class.map(|class| ("class", class.name().to_owned()));
+            let labels =
+                |blamed: &BlamedNow| [("code", blamed.code.to_owned())].into_iter().chain(class(blamed)).collect();
+            now.blame().map(|blamed| (labels(blamed), 1.0)).into_iter().collect()
         },
     ),
     ("lazyguard_revoked_communicators_total", COUNTER, "Communicators of NCCL that the guard has revoked.", |now| {
@@ -172,7 +183,10 @@ mod tests {
             outstanding: [(StreamClass::NonBlocking, outstanding)].into(),
             ..sample()
         };
-        let other = ProcessNow { rank: "4".to_owned(), life: Life::Ended, ..sample() };
+        let sentence = "rank 4 has not called collective 2 (/srv/data)".to_owned();
+        let blamed = BlamedNow { rank: Some(4), code: "LG208", class: Some(Class::File), sentence };
+        let one = ProcessNow { blamed: Some(blamed.clone()), ..one };
+        let other = ProcessNow { rank: "4".to_owned(), life: Life::Ended, blamed: Some(blamed), ..sample() };
         let text = text(&[one, other]);
         let who = |rank| format!("host=\"node-7\",rank=\"{rank}\",process=\"4242\",program=\"train\"");
         for line in [
@@ -183,6 +197,7 @@ mod tests {
             format!("lazyguard_hang{{{}}} 1", who(3)),
             format!("lazyguard_hang_seconds{{{}}} 1.5", who(3)),
             format!("lazyguard_hang_info{{{},code=\"LG201\"}} 1", who(3)),
+            format!("lazyguard_blamed{{{},code=\"LG208\",class=\"file\"}} 1", who(4)),
             format!("lazyguard_revoked_communicators_total{{{}}} 1", who(3)),
             format!("lazyguard_process_state{{{},state=\"ended\"}} 1", who(4)),
             format!("lazyguard_hazards_total{{{},code=\"LG101\"}} 3", who(3)),
@@ -192,6 +207,7 @@ mod tests {
             assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
         assert!(!text.contains(&format!("lazyguard_hang_info{{{}", who(4))));
+        assert!(!text.contains(&format!("lazyguard_blamed{{{}", who(3))) && !text.contains("/srv/data"));
         for (name, ..) in TABLE.iter().filter(|(name, ..)| !name.contains("prevented")) {
             assert_eq!(text.matches(&format!("# TYPE {name} ")).count(), 1, "{name}");
         }

@@ -3,7 +3,8 @@
 //! Must not: disturb the run. A file that cannot be written is one line on standard error, and the thread goes on.
 
 use super::families;
-use crate::folder::live::{Depth, Job};
+use crate::folder::live::Depth;
+use crate::judge::Watched;
 use crate::machine::{files, Beside};
 use crate::words::{say, Failure};
 use std::path::{Path, PathBuf};
@@ -21,18 +22,18 @@ pub(crate) fn start(root: &Path, file: PathBuf) -> Option<Beside> {
     let started = Beside::start("metrics", PATIENCE, move |stopped| {
         let wait = || !matches!(stopped.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout));
         let problems =
-            |_: &Job, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
-        write_again(&mut Job::new(vec![root]), &file, wait, problems);
+            |_: &Watched, failed: Option<Failure>| failed.map(|why| format!("--metrics: {why}")).unwrap_or_default();
+        write_again(&mut Watched::new(vec![root]), &file, wait, problems);
     });
     started.inspect_err(|error| say(format_args!("--metrics: there is no thread for it: {error}"))).ok()
 }
 
 /// Writes the file after each wait, up to the one that says that it was the last. A new problem is a line.
 pub(crate) fn write_again(
-    job: &mut Job,
+    job: &mut Watched,
     file: &Path,
     mut wait: impl FnMut() -> bool,
-    problems: impl Fn(&Job, Option<Failure>) -> String,
+    problems: impl Fn(&Watched, Option<Failure>) -> String,
 ) {
     let mut complained = String::new();
     loop {

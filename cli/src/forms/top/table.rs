@@ -99,6 +99,7 @@ fn waits(now: &ProcessNow) -> Vec<String> {
         };
         lines.insert(0, format!("  {word}: {}", hang.sentence));
     }
+    lines.splice(0..0, now.blame().map(|blamed| format!("  to blame: {}", blamed.sentence)));
     if !lines.is_empty() {
         lines.insert(0, format!("{}:", now.who()));
     }

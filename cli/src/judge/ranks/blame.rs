@@ -123,7 +123,11 @@ pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
         return Behind::WaitsForRank;
     }
     let own = process.stood.as_ref().and_then(|stood| stood.report().python.as_deref());
-    let in_python = own.into_iter().chain(answer.python.as_deref()).find_map(doing::main_python_frames).map(by_python);
+    let in_python = own
+        .into_iter()
+        .chain(answer.python.as_deref())
+        .find_map(doing::main_python_files)
+        .map(|files| by_python(&files));
     let main = answer.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
     let computes = main.is_some_and(|main| main.doing == ThreadActivity::Running);
     in_python.unwrap_or(Behind::NotSeen).max(if computes { Behind::DoesOther } else { Behind::NotSeen })
@@ -171,7 +175,7 @@ fn is_of_peers(frame: &FrameSeen) -> bool {
 }
 
 /// By the files of the main thread's Python frames, the innermost first. A frame of the program itself may be in any call.
-fn by_python(files: Vec<&str>) -> Behind {
+fn by_python(files: &[String]) -> Behind {
     let is_one = |file: &str, of: &[&str]| of.iter().any(|part| file.contains(part));
     let library = files.iter().take_while(|file| doing::is_in_a_library(file));
     let library: Vec<_> = library.filter(|file| !is_one(file, UNCLEAR)).collect();

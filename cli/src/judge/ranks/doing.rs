@@ -11,8 +11,9 @@ use lazyguard_core::api::Call;
 use lazyguard_core::diagnose::{BusyStream, Code, Culprit, Snapshot, ThreadActivity, Verdict};
 use lazyguard_core::evidence::{Class, Evidence};
 use lazyguard_core::order::grouped;
-use lazyguard_core::report::{HangReport, StackSeen};
+use lazyguard_core::report::{main_python, HangReport, StackSeen};
 use lazyguard_core::run_folder::file::MAIN_STACK;
+use lazyguard_core::stack::PythonFrame;
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
 
@@ -23,10 +24,13 @@ pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
     }
 }
 
-/// The snapshot of a process at its hang, or when it was asked for a report.
+/// A process at its hang, or when it was asked for a report.
+pub(crate) fn in_flight_report(process: &Process) -> Option<&HangReport> {
+    standing(process).or_else(|| process.dump.as_ref().map(|dump| &dump.hang))
+}
+
 pub(crate) fn in_flight(process: &Process) -> Option<&Snapshot> {
-    let asked = || process.dump.as_ref().map(|dump| &dump.hang);
-    standing(process).or_else(asked).map(|report| &report.snapshot)
+    in_flight_report(process).map(|report| &report.snapshot)
 }
 
 /// Why ranks wait in a collective that all have called, or where to look for the reason.
@@ -191,6 +195,15 @@ pub(crate) fn stack(process: &Process, asked: &Asked) -> Vec<String> {
     named.stacks.iter().filter(|stack| !stack.is_of_python_alone()).flat_map(StackSeen::lines).collect()
 }
 
+/// The frames of Python in which the main thread of such a rank stands.
+pub(crate) fn python(process: &Process, asked: &Asked) -> Vec<PythonFrame> {
+    let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none());
+    let report = process.stood.as_ref().map(|stood| stood.report());
+    let text = answer.and_then(|answer| report.into_iter().chain([answer]).find_map(|report| report.python.as_deref()));
+    let seen = || asked.evidence(process).map(|evidence| evidence.python.clone()).unwrap_or_default();
+    text.map(main_python).filter(|frames| !frames.is_empty()).unwrap_or_else(seen)
+}
+
 /// Whether the process was stopped when the run came to end it. The run continues it to end it, and only then it may still answer.
 pub(crate) fn was_stopped(process: &Process) -> bool {
     process.end.is_some_and(|end| end.stopped)
@@ -245,30 +258,21 @@ pub(crate) fn is_in_a_library(file: &str) -> bool {
     LIBRARIES.iter().any(|part| file.contains(part))
 }
 
-/// File, and line with function, of the main thread's frames, the innermost first. The interpreter writes the main thread last.
-fn main_python(stacks: &str) -> Option<Vec<(&str, &str)>> {
-    let begin = stacks.lines().rev().position(|line| line.contains("most recent call first"))?;
-    let frames: Vec<_> = stacks.lines().rev().take(begin).collect();
-    let frames = frames.into_iter().rev();
-    Some(frames.filter_map(|line| line.trim().strip_prefix("File \"")?.split_once("\", line ")).collect())
-}
-
 /// The files of the main thread's Python frames, the innermost first.
-pub(crate) fn main_python_frames(stacks: &str) -> Option<Vec<&str>> {
-    Some(main_python(stacks)?.into_iter().map(|(file, _)| file).collect())
+pub(crate) fn main_python_files(stacks: &str) -> Option<Vec<String>> {
+    let files: Vec<_> = main_python(stacks).into_iter().map(|frame| frame.file).collect();
+    (!files.is_empty()).then_some(files)
 }
 
 /// `nccl_job.py:7 in main`, in the program's own code.
 fn python_place(stacks: &str) -> Option<String> {
-    let frames = main_python(stacks)?;
-    let frames = || frames.iter().copied();
-    let place = |(file, rest): (&str, &str)| {
-        let (line, function) = rest.split_once(" in ")?;
-        Some(format!("{}:{line} in {function}", file.rsplit('/').next().unwrap_or(file)))
+    let frames = main_python(stacks);
+    let place = |frame: &PythonFrame| {
+        let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
+        format!("{file}:{} in {}", frame.line, frame.function)
     };
-    let is_own = |(file, _): &(&str, &str)| !is_in_a_library(file);
-    let innermost = place(frames().next()?)?;
-    let own = frames().find(is_own).and_then(place).filter(|own| *own != innermost);
+    let innermost = place(frames.first()?);
+    let own = frames.iter().find(|frame| !is_in_a_library(&frame.file)).map(place).filter(|own| *own != innermost);
     Some(own.map(|own| format!("{own}, which has led to {innermost}")).unwrap_or(innermost))
 }
 

@@ -37,7 +37,7 @@ fn hangs(number: u64, kernels: &[&str], in_collective: usize, code: Code) -> Pro
 }
 
 fn said(processes: &[Process]) -> String {
-    compare(processes).unwrap().lines().join("\n")
+    compare(processes).unwrap().lines(lazyguard_core::report::Detail::Short).join("\n")
 }
 
 #[test]

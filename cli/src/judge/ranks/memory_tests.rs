@@ -97,7 +97,7 @@ fn waits_behind_which_each_rank_writes_for_the_next_are_a_cycle_from_the_lowest_
         )
     );
     assert_eq!(told.different.iter().map(|odd| odd.rank).collect::<Vec<_>>(), [0, 1, 2]);
-    let lines = told.lines().join("\n");
+    let lines = told.lines(lazyguard_core::report::Detail::Short).join("\n");
     assert!(lines.contains("\n  rank 1 (process 4001): is blocked: LG203: it waits\n"), "{lines}");
 }
 

@@ -3,6 +3,7 @@
 //! Must not: guess. A rank whose records are missing is not compared, and is named.
 
 mod blame;
+mod clusters;
 mod doing;
 mod explain;
 mod kernels;
@@ -68,11 +69,14 @@ fn compare_attempt(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     Some(with_stack(others.flatten().or(compared)?, ranks))
 }
 
-/// Adds the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.
+/// Adds where the other ranks wait, and the stack of the first rank that is odd. As a rule the others do the same, and a stack takes a tenth of a second to name.
 fn with_stack(mut found: Ranks, ranks: &BTreeMap<u64, &Process>) -> Ranks {
-    if let Some(odd) = found.behind.iter_mut().chain(&mut found.different).next() {
-        let process = ranks.get(&odd.rank);
-        odd.stack = process.map(|process| doing::stack(process, &doing::Asked::of(ranks))).unwrap_or_default();
+    found.clusters = clusters::clusters(&found, ranks);
+    let asked = doing::Asked::of(ranks);
+    let odd = found.behind.iter_mut().chain(&mut found.different).next();
+    if let Some((odd, process)) = odd.and_then(|odd| ranks.get(&odd.rank).map(|process| (odd, process))) {
+        odd.stack = doing::stack(process, &asked);
+        odd.python = doing::python(process, &asked);
     }
     found
 }

@@ -7,9 +7,12 @@ use crate::judge::hangs::ranks_in_words;
 use crate::judge::process::Process;
 use lazyguard_core::api::{counted, ordinal};
 use lazyguard_core::order::grouped;
+use lazyguard_core::report::{folded, Detail};
+use lazyguard_core::stack::PythonFrame;
 use serde::Serialize;
 
 const MOST_DESCRIBED: usize = 8;
+const REMARK_OF_PYTHON: &str = "    (python: ";
 
 /// A rank that differs.
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -26,6 +29,8 @@ pub struct OddRank {
     pub doing: Option<String>,
     /// The main thread's stack outside driver calls, for the first such rank.
     pub stack: Vec<String>,
+    /// Its frames of Python, the innermost first, for the first such rank.
+    pub python: Vec<PythonFrame>,
 }
 
 /// A rank that joined and is blocked elsewhere.
@@ -80,6 +85,17 @@ pub struct RankGroup {
     pub waits_in: Option<String>,
 }
 
+/// Ranks that wait in the same place, and are not to blame.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub struct RankCluster {
+    /// The ranks.
+    pub ranks: Vec<u64>,
+    /// The call.
+    pub call: String,
+    /// The program's line, or null.
+    pub place: Option<String>,
+}
+
 /// The ranks, compared at the collective in which they wait.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Ranks {
@@ -103,6 +119,8 @@ pub struct Ranks {
     pub blocked: Vec<BlockedRank>,
     /// The communicator's ranks by state, those behind first.
     pub groups: Vec<RankGroup>,
+    /// The other ranks, by the place in which they wait.
+    pub clusters: Vec<RankCluster>,
     /// Ranks without a usable recording.
     pub not_compared: Vec<u64>,
 }
@@ -110,7 +128,32 @@ pub struct Ranks {
 impl OddRank {
     pub(crate) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
         let doing = doing(process, asked);
-        Self { rank, process: process.process, launched, collective, doing, stack: Vec::new() }
+        Self { rank, process: process.process, launched, collective, doing, stack: Vec::new(), python: Vec::new() }
+    }
+}
+
+impl OddRank {
+    /// Python's frames, and native ones where there are none of Python.
+    fn stack_lines(&self, detail: Detail) -> Vec<String> {
+        let frame = |frame: &PythonFrame| format!("at {}:{} in {}", frame.file, frame.line, frame.function);
+        let python: Vec<_> = folded(&self.python, frame).into_iter().map(|line| format!("    {line}")).collect();
+        // A stack that was seen from outside has Python's frames as remarks.
+        let has_python = !python.is_empty() || self.stack.iter().any(|line| line.starts_with(REMARK_OF_PYTHON));
+        let is_shown =
+            |line: &&String| detail == Detail::Whole || !has_python || python.is_empty() && line.starts_with("    (");
+        python.iter().chain(self.stack.iter().filter(is_shown)).cloned().collect()
+    }
+}
+
+impl RankCluster {
+    /// `ranks 0, 2-7 wait in the same place: cuStreamSynchronize at train.py:31`.
+    fn in_words(&self) -> String {
+        let place = self.place.as_deref().map(|place| format!(" at {place}")).unwrap_or_default();
+        let who = ranks_in_words(self.ranks.clone());
+        match self.ranks.len() {
+            1 => format!("{who} waits in {}{place}", self.call),
+            _ => format!("{who} wait in the same place: {}{place}", self.call),
+        }
     }
 }
 
@@ -152,7 +195,7 @@ impl Ranks {
         !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
     }
 
-    pub fn lines(&self) -> Vec<String> {
+    pub fn lines(&self, detail: Detail) -> Vec<String> {
         let mut lines = vec![self.sentence.clone()];
         for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {
             let of_number = odd.collective.as_deref().zip(self.number);
@@ -165,11 +208,12 @@ impl Ranks {
                 _ => format!("{launched}{more}"),
             };
             lines.push(format!("  rank {rank} (process {process}): {what}"));
-            lines.extend(odd.stack.iter().cloned());
+            lines.extend(odd.stack_lines(detail));
         }
         let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
         lines.extend((more > 0).then(|| format!("  and {}", counted(more as u64, "more rank"))));
-        lines.extend(self.blocked.iter().take(MOST_DESCRIBED).map(|blocked| {
+        let is_new = |blocked: &&BlockedRank| detail == Detail::Whole || !self.sentence.contains(&blocked.why);
+        lines.extend(self.blocked.iter().filter(is_new).take(MOST_DESCRIBED).map(|blocked| {
             let BlockedRank { rank, process, why } = blocked;
             let joined = if self.joined.contains(rank) { "has joined and " } else { "" };
             format!("  rank {rank} (process {process}) {joined}is blocked: {why}")
@@ -181,6 +225,7 @@ impl Ranks {
         }));
         let more = self.groups.len().saturating_sub(MOST_DESCRIBED);
         lines.extend((more > 0).then(|| format!("  and {} of ranks in other states", counted(more as u64, "group"))));
+        lines.extend(self.clusters.iter().take(MOST_DESCRIBED).map(|cluster| format!("  {}", cluster.in_words())));
         if !self.not_compared.is_empty() {
             let (ranks, have) = (ranks_in_words(self.not_compared.clone()), have(self.not_compared.len()));
             let why = "left no recording or lost records, and cannot be compared: a larger LAZYGUARD_RECORD keeps more";
@@ -194,6 +239,6 @@ impl Ranks {
             ComparedBy::Communicators => "  compared by the calls of NCCL on each communicator",
             ComparedBy::Memory => "  compared by the values that streams wait for and write in memory that ranks have in common",
         }.to_owned());
-        lines
+        detail.of(lines)
     }
 }

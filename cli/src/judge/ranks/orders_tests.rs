@@ -45,7 +45,7 @@ fn rank(number: u64, collective_at: u64, grid_at: u64, blocks: u64) -> Process {
 }
 
 fn said(processes: &[Process]) -> String {
-    super::super::compare(processes).unwrap().lines().join("\n")
+    super::super::compare(processes).unwrap().lines(lazyguard_core::report::Detail::Short).join("\n")
 }
 
 #[test]
