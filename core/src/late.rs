@@ -47,7 +47,7 @@ pub fn prefix(marker: &str) -> Option<String> {
     marker.strip_prefix(OF_A_JOB).map(|job| format!("{LATE}{job}+"))
 }
 
-/// What a process says of itself, as a file.
+/// The statement of a process about itself, as a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     pub rank: String,

@@ -82,7 +82,7 @@ pub mod file {
     pub const PYTHON: &str = "python.txt";
     /// The main thread's stack, read by `lazyguard run`.
     pub const MAIN_STACK: &str = "main-stack.json";
-    /// What the process did on the host, read by `lazyguard run` at a hang and before it ends the process.
+    /// The process's activity on the host, read by `lazyguard run` at a hang and before it ends the process.
     pub const EVIDENCE: &str = "evidence.json";
     pub const TIMELINE: &str = "trace.perfetto-trace";
     /// The program that hangs as the run did.

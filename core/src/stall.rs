@@ -80,7 +80,7 @@ impl Rhythm {
 pub struct Stall {
     /// When the newest submission was made.
     pub since: Nanos,
-    /// What the threads that submitted do on the host.
+    /// The activity on the host of the threads that submitted.
     pub evidence: Evidence,
 }
 
@@ -98,7 +98,7 @@ impl Stall {
     }
 }
 
-/// What a process that has stopped is.
+/// The kinds of a process that has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It waits for a request, a timer or a user: no line.

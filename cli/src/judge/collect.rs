@@ -31,7 +31,7 @@ use std::path::Path;
 
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
 
-/// What can be compared with other processes.
+/// The parts that can be compared with other processes.
 type Comparable = (Option<Collectives>, Option<Communications>, Option<Shared>);
 
 fn communication_of(opened: &Opened) -> Result<Comparable, Failure> {

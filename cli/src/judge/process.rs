@@ -49,7 +49,7 @@ pub(crate) struct Process {
     pub communications: Option<Communications>,
     pub shared: Option<Shared>,
     pub dump: Option<DumpReport>,
-    /// What it did on the host, at the hang or before the run ended it; of a living process, now.
+    /// Its activity on the host, at the hang or before the run ended it; of a living process, now.
     pub evidence: Option<Evidence>,
     /// Whether it runs on this machine.
     pub lives: bool,

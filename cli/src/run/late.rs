@@ -1,4 +1,4 @@
-//! What the ranks without a guard do while another rank waits for them (`lazyguard_core::late`): one that has not initialised CUDA yet, and imports its
+//! The activity of the ranks without a guard while another rank waits for them (`lazyguard_core::late`): one that has not initialised CUDA yet, and imports its
 //! modules for a minute, cannot say so itself.
 //!
 //! A thread of its own reads the markers of the job. Once a rank asks, it looks at the program's processes to which their launcher has given a rank, unless

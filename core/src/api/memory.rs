@@ -116,7 +116,7 @@ pub struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Where in what has the identity an address of this process lies.
+    /// The offset of an address of this process in the memory that has the identity.
     pub fn place_of(&self, address: u64) -> Option<(u64, u64)> {
         let within = address.checked_sub(self.address).filter(|within| *within < self.bytes.max(1))?;
         Some((self.identity, self.offset.checked_add(within)?))

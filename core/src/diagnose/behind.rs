@@ -98,7 +98,7 @@ pub fn untold(snapshot: &Snapshot, behind: &[Behind], waits: bool, is_own: impl 
     })
 }
 
-/// What an operation tells the host's memory.
+/// The words that an operation stores in the host's memory.
 fn tells_memory(operation: &OperationSeen, waits: bool) -> Option<&'static str> {
     let part = |kind| operation.graph.iter().flat_map(|graph| &graph.parts).any(|part| part.kind == kind);
     match operation.call.class()? {

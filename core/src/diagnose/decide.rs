@@ -5,7 +5,7 @@
 //! The table of the parent module says when a finding counts as a hang.
 
 use super::finding::{submits, Finding};
-use super::late::LateSeen;
+use super::late_rank::LateSeen;
 use super::needs::{is_legacy, may_have_passed, Decision};
 use super::operation::BusyStream;
 use super::path::End;

@@ -38,6 +38,7 @@ mod graph_calls;
 #[cfg(test)]
 mod graph_tests;
 mod late;
+mod late_rank;
 #[cfg(test)]
 mod late_tests;
 mod links;
@@ -67,7 +68,8 @@ pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};
 pub use gathered::SnapshotBuilder;
 pub use graph::{GraphPartSeen, GraphSeen};
-pub use late::{waits_for_ranks, LateRank, LateSeen};
+pub use late::waits_for_ranks;
+pub use late_rank::{LateRank, LateSeen};
 pub use links::{links_of, Link, Party};
 pub use messages::needs_idle;
 pub use occupancy::{resident_blocks, Device, Needs};

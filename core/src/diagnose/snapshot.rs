@@ -1,6 +1,6 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
-use super::late::LateSeen;
+use super::late_rank::LateSeen;
 use super::operation::{BusyStream, FedStream, OperationSeen, Origin, StreamRef};
 use super::wait::WaitSeen;
 use crate::api::{Call, ColdKind, ComputeTime, ThreadActivity};

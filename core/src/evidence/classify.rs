@@ -20,6 +20,8 @@ const WAKES_PART: u64 = 10;
 /// With so much of a processor it gets on, though others have the rest.
 const CREEPS_PART: u64 = 50;
 const SWAPS_FAULTS: u64 = 50;
+/// Up to this rank of a class, a thread only waits for others.
+const IDLES: u32 = 2;
 
 /// A class with its words, before they are one sentence.
 #[derive(Clone, Debug)]
@@ -166,8 +168,16 @@ impl Compared<'_> {
             return compiles;
         }
         let counting = process.threads.iter().take(process.counting.max(1));
-        let told = counting.map(|thread| (self.thread(process, thread, followed), thread));
-        let told = told.max_by_key(|(told, _)| (told.class == Class::Computes, told.tells()));
+        let told: Vec<_> = counting.map(|thread| (self.thread(process, thread, followed), thread)).collect();
+        let is_main = |thread: &Thread| thread.thread == process.process;
+        // An idle thread of a library waits for the main one, whose own wait is the reason.
+        let main = told.iter().position(|(told, thread)| is_main(thread) && told.tells() > IDLES);
+        let greatest =
+            |(told, thread): &(Told, &Thread)| (told.class == Class::Computes, told.tells(), is_main(thread));
+        let told = match main {
+            Some(at) => told.into_iter().nth(at),
+            None => told.into_iter().max_by_key(greatest),
+        };
         told.map_or_else(|| Told::new(Class::Waits, "waits"), |(told, thread)| in_python(process, thread, told))
     }
 
@@ -202,7 +212,10 @@ impl Compared<'_> {
             (Wait::Runs, Some(wait)) if !runs => wait,
             (wait, _) => wait,
         };
-        self.wait(process, thread, wait, goes_on, followed)
+        let told = self.wait(process, thread, wait, goes_on, followed);
+        // A checkpoint that is written piece by piece, with pauses.
+        let moves = told.moves || grown(|thread| thread.bytes) > 0;
+        told.moves(moves)
     }
 
     fn wait(&self, process: &Process, thread: &Thread, wait: &Wait, goes_on: bool, followed: u32) -> Told {
@@ -358,7 +371,7 @@ impl Compared<'_> {
         Told { class: Class::Child, sentence, ..told }.names([name])
     }
 
-    /// Of all that it has started: the one that does something, or has ended. `any`: also one that only waits.
+    /// The one of all its children that does something, or has ended. `any`: also one that only waits.
     fn children(&self, process: &Process, followed: u32, any: bool) -> Option<Told> {
         let children = || self.after.seen.iter().filter(|child| child.stat.parent == process.process);
         let told = children()
@@ -378,7 +391,7 @@ impl Compared<'_> {
         Some(self.followed(process, child, gone(child, self.before.process(child.process))))
     }
 
-    /// Of a process that rests: a child that was killed, or one like itself that has failed. A process may end its helpers by a signal that asks.
+    /// A child of a process at rest that was killed, or one like itself that has failed. A process may end its helpers by a signal that asks.
     fn lost_worker(&self, process: &Process) -> Option<Told> {
         const ASK: [u32; 3] = [1, 2, 15];
         let is_lost = |child: &&Process| {

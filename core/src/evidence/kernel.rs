@@ -48,7 +48,7 @@ impl Stat {
 pub(super) struct Descriptor {
     pub number: u64,
     pub link: String,
-    /// Of a pipe: whether it can be read from, and written to.
+    /// Whether a pipe can be read from, and written to.
     pub reads: bool,
     pub writes: bool,
 }
@@ -62,7 +62,7 @@ pub(super) struct Mount {
     pub from: String,
 }
 
-/// What a control group and those above it have done to a process.
+/// The limits that a control group and those above it have put on a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Group {
     pub frozen: bool,

@@ -1,4 +1,4 @@
-//! What a process does on the host while its job waits for it, from two looks at what the kernel says of it (`/proc`).
+//! The host side of a process while its job waits for it, from two looks at what the kernel says of it (`/proc`).
 //!
 //! A look reads; [`Evidence::of`] compares two looks and names the class. `Source` is `/proc` or a written tree of it, so that every class has a test
 //! without the machine that shows it. A look in the guarded process and one from outside are the same code.
@@ -82,7 +82,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// What a look may read.
+/// The files that a look may read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// Nothing that a lock of the process can delay: `stat`, `wchan`, `syscall`, `fd`, `io`, cgroup files.
@@ -91,7 +91,7 @@ pub enum Depth {
     Memory,
 }
 
-/// What two looks show of a process.
+/// The class and the words that two looks show of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
     /// The process looked at.
@@ -105,7 +105,7 @@ pub struct Evidence {
     /// The main thread's Python frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub python: Vec<PythonFrame>,
-    /// What could not be read, a line each.
+    /// The parts that could not be read, a line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lacks: Vec<String>,
     /// The paths, hosts and names in the sentence, which a copy without names replaces.

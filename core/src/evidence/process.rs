@@ -1,4 +1,4 @@
-//! What the kernel says of one process and of its threads.
+//! One process and its threads, as the kernel shows them.
 //!
 //! Must not: decide what it means.
 
@@ -62,7 +62,7 @@ impl Process {
     }
 }
 
-/// What more there is to read of a process than its `stat`.
+/// The parts of a process beside its `stat`.
 pub(super) struct Reader<'a> {
     pub source: &'a Source,
     pub depth: Depth,

@@ -1,4 +1,4 @@
-//! Where a look reads: the kernel's files of processes and control groups, or a written tree of them.
+//! The source of a look: the kernel's files of processes and control groups, or a written tree of them.
 //!
 //! Must not: open a path that a process names, read without a bound, or fail except by finding less.
 

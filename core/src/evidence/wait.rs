@@ -1,4 +1,4 @@
-//! What a thread waits for, from the call that it is in: a file, a pipe, a socket, a child, a lock.
+//! The thing that a thread waits for, from the call that it is in: a file, a pipe, a socket, a child, a lock.
 //!
 //! Must not: open or examine a path that it names.
 
@@ -69,7 +69,7 @@ pub(super) struct Peer {
     pub port: u16,
 }
 
-/// Where a thread is in the kernel.
+/// The place of a thread in the kernel.
 pub(super) struct At<'a> {
     pub call: Option<&'a InKernel>,
     pub state: char,

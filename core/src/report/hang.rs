@@ -96,7 +96,7 @@ pub struct HangReport {
     pub verdicts: Vec<Verdict>,
     /// Why a slow report is no hang, and its waits.
     pub slow: Vec<String>,
-    /// What the process does on the host, where it submits no more and nothing is in flight.
+    /// The process's activity on the host, where it submits no more and nothing is in flight.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stall: Option<Stall>,
     /// The driver's answers, once asked.

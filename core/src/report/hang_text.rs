@@ -6,8 +6,7 @@
 use super::hang_lists::{MOST_CALLS, MOST_STREAMS};
 use super::probe::ProbeSeen;
 use super::python_stack::{main_python, python_line};
-use super::short_names::short_names;
-use super::{Block, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen};
+use super::{Block, Detail, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen};
 use crate::api::{counted, lasted, time_of_day};
 use crate::demangle::demangle;
 use crate::diagnose::{chain, messages, BlockedCall, Code, Culprit, LateRank, Origin, Status, Verdict};
@@ -25,27 +24,6 @@ pub struct Newest {
     pub is_now: bool,
 }
 
-/// How much of a report a person reads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Detail {
-    /// Names shortened, Python's frames folded, and native frames only where there are none of Python.
-    #[default]
-    Short,
-    /// Everything.
-    Whole,
-}
-
-impl Detail {
-    /// The lines with their names as long as they are to be.
-    pub fn of(self, lines: impl IntoIterator<Item = String>) -> Vec<String> {
-        let lines = lines.into_iter();
-        match self {
-            Self::Short => lines.map(|line| short_names(&line).into_owned()).collect(),
-            Self::Whole => lines.collect(),
-        }
-    }
-}
-
 impl HangReport {
     pub fn text(&self) -> Block {
         let head = self.head(None);
@@ -53,7 +31,7 @@ impl HangReport {
         short_block(head.into_iter().chain(evidence))
     }
 
-    /// The report for all ranks of a job: which process, the wait, the fix, and where the report is. Where the rank to blame is another one, that
+    /// The report for all ranks of a job: which process, the wait, the fix, and where the report is. If the rank to blame is another one, that
     /// is the report of the run.
     pub fn in_short(&self, run: &str) -> Block {
         let head = self.head(None).into_iter().take(MOST_SHORT);

@@ -3,6 +3,7 @@
 //! Must not: decide anything. [`crate::diagnose`] decides, and the shim counts.
 
 mod communication;
+mod detail;
 mod dump;
 mod event;
 mod hang;
@@ -19,10 +20,11 @@ mod text;
 
 pub use crate::demangle::demangle;
 pub use communication::{arguments_in_words, collective_name};
+pub use detail::Detail;
 pub use dump::{fails, is_last, marks_ready, DumpReport};
 pub use event::{event_of_record, events};
 pub use hang::{GpuDumpSeen, HangReport, Outcome};
-pub use hang_text::{Detail, Newest};
+pub use hang_text::Newest;
 pub use pass_through::{PassThrough, PassedThrough};
 pub use probe::ProbeSeen;
 pub use python_stack::{folded, main_python, python_line};

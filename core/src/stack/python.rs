@@ -41,7 +41,7 @@ impl PythonFrame {
     }
 }
 
-/// What the interpreter's memory says of its threads.
+/// The interpreter's threads, as its memory shows them.
 #[derive(Default)]
 pub struct Python {
     pub version: String,

@@ -25,6 +25,7 @@ mod load;
 mod names;
 mod published;
 mod shared;
+mod sharing;
 mod slab;
 mod stream;
 mod streams;

@@ -9,6 +9,7 @@ use super::caller::Frame;
 use super::image::Options;
 use super::launch::Extent;
 use super::nccl::{Arguments, UniqueId, NONE};
+use super::shared::IpcHandle;
 use super::{context, copy, event, graph, host, launch, library, memop, module, nccl, proc_address, shared, stream};
 use crate::lookup::driver::{self, Handle};
 use crate::lookup::nccl as real_nccl;
@@ -18,11 +19,6 @@ use std::ffi::c_void;
 
 /// A pointer of the program's; what it points to depends on the function.
 type Ptr = *mut c_void;
-
-/// `CUipcMemHandle` or `CUipcEventHandle`, which the driver takes by value.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct IpcHandle(pub(super) [u8; 64]);
 
 const fn null() -> Handle {
     std::ptr::null_mut()

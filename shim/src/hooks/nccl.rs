@@ -13,7 +13,7 @@ use crate::lookup::nccl::{begun, rank_and_count, IN_PROGRESS, SUCCESS};
 use crate::record::guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{door, thread};
-use crate::watch::{revoke, revoked};
+use crate::watch::{revoke, revoke_phase, revoked};
 use lazyguard_core::api::{identity_of, Class};
 use lazyguard_core::state::Communicator;
 use lazyguard_core::trace::layout::flag;
@@ -157,7 +157,7 @@ fn around(
     after: impl FnOnce(&Call, i32),
 ) -> i32 {
     if results::is_set(REVOKED) {
-        door::inside(revoke::wait_until_over);
+        door::inside(revoke_phase::wait_until_over);
     }
     let mut call = None;
     let armed = armed();
@@ -299,7 +299,11 @@ pub(super) fn asks(entry: Entry, communicator: Handle, error: *mut c_void, real:
     // SAFETY: NCCL has accepted the pointer, and stored there.
     let state = (result == SUCCESS).then(|| unsafe { error.cast::<i32>().as_ref() }.copied()).flatten();
     let is_in_progress = state == Some(IN_PROGRESS);
-    let has_asked = |guard| thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some());
+    let has_asked = |guard| {
+        let mut has = false;
+        door::leaf(|| has = thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some()));
+        has
+    };
     let Some(guard) = armed().filter(|guard| is_in_progress || has_asked(guard)) else { return result };
     door::inside(|| {
         let mut call = None;

@@ -3,10 +3,14 @@
 //! Must not: keep a handle, which gives access to the memory.
 
 use super::call::{succeeds, written, Call, Entry, Real};
-use super::exports::IpcHandle;
 use crate::lookup::driver::Handle;
 use crate::lookup::driver_queries;
 use lazyguard_core::api::{identity_of, SharedMemory};
+
+/// `CUipcMemHandle` or `CUipcEventHandle`, which the driver takes by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle(pub(super) [u8; 64]);
 
 impl Call {
     /// The memory around this address has the handle, in all processes.

@@ -52,7 +52,7 @@ pub fn is_page_locked(address: u64) -> bool {
     at::<u32>(address, MEMORY_TYPE) == Ok(HOST)
 }
 
-/// Where the allocation or mapping that has this address begins, and its size.
+/// The first address and the size of the allocation or mapping that has this address.
 pub fn range(address: u64) -> Option<(u64, u64)> {
     Some((at::<u64>(address, RANGE_START_ADDR).ok()?, at::<usize>(address, RANGE_SIZE).ok()? as u64))
 }

@@ -73,7 +73,7 @@ impl UnderWay {
         long.extend(under_way.take().filter(|(_, begun)| now >= begun + LONG_NANOS).map(|(code, _)| code));
     }
 
-    /// What takes long, or has taken long since the last call.
+    /// The loads that take long, or have taken long since the last call.
     pub fn long(&self, now: Nanos) -> Vec<ImageId> {
         let (under_way, long) = &mut *lock(&self.0);
         let still = under_way.filter(|(_, begun)| now >= begun + LONG_NANOS).map(|(code, _)| code);

@@ -172,7 +172,7 @@ impl Log {
             dispatcher::with_default(&self.dispatch, || some.iter().for_each(|followed| say(process, followed)));
             let text = std::mem::take(&mut *lock(&self.lines.0));
             let all = text.iter().filter(|&&b| b == b'\n').count() as u64;
-            // What the guard has: the recording, and the log.
+            // The guard has the recording and the log.
             let has = (recorder.words().len() * 8) as u64 + 2 * self.most_bytes();
             let written = folder.map_or(0, |folder| self.write(folder.path(), &text, has, lines));
             self.lost.fetch_add(all - written, Ordering::Relaxed);

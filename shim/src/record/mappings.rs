@@ -50,7 +50,7 @@ impl Mappings {
         self.shared(process);
     }
 
-    /// What of the process's memory others have mapped too.
+    /// The process's memory that others have mapped too.
     pub fn shared(&self, process: &Process) {
         process.tracker.has_mapped(mappings(&own_maps()).filter_map(|mapping| mapping.shared()), process.now());
     }

@@ -74,7 +74,7 @@ struct Noted {
     /// The images that the folder has, or gets. An unreadable or false file is none: the next load replaces it.
     kept: HashSet<ImageId>,
     unsaved: Vec<NewImage>,
-    /// What the program has asked for, and each thread last.
+    /// The code that the program has asked for, and each thread last.
     asked: HashSet<ImageId>,
     by_thread: HashMap<u32, ImageId>,
     /// Failed writes, and the last reason.

@@ -1,4 +1,4 @@
-//! What the processes of the job say of themselves while a rank waits (`lazyguard_core::late`): a file each, beside the job's marker.
+//! The statements of the job's processes about themselves while a rank waits (`lazyguard_core::late`): a file each, beside the job's marker.
 //!
 //! Must not: believe a file that another user can write, leave one at the end of the process, or be used on a thread of the program's but at exit.
 

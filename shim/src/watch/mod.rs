@@ -13,6 +13,7 @@ mod probe;
 mod processor_time;
 pub mod python;
 pub mod revoke;
+pub mod revoke_phase;
 pub mod revoked;
 mod stacks;
 mod stall;

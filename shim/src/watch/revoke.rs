@@ -17,6 +17,7 @@
 //! Must not: wait in a thread of the program's for longer than [`LIMIT`], or change a result of NCCL's own calls.
 
 use super::live_report::what_is_known;
+use super::revoke_phase::{wait_until_over, BLOCKED_BEFORE, OVER, PHASE, UNDER_WAY, UNTIL};
 use super::revoked;
 use super::telling::{keep_summary, say_that_it_is_due};
 use crate::lookup::driver::{self, Handle, SUCCESS};
@@ -33,7 +34,7 @@ use lazyguard_core::state::Communicator;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
-use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,16 +45,8 @@ const LIMIT: Duration = Duration::from_secs(5);
 const NONE_YET: i32 = -1;
 const FAILED: i32 = -2;
 
-const UNDER_WAY: u8 = 1;
-const OVER: u8 = 2;
-
-static PHASE: AtomicU8 = AtomicU8::new(0);
-/// Calls entered before were blocked when the revokes began, on the guard's clock.
-static BLOCKED_BEFORE: AtomicU64 = AtomicU64::new(0);
 /// The end of the newest revokes, on the guard's clock; or 0.
 static REVOKED_AT: AtomicU64 = AtomicU64::new(0);
-/// Blocked calls return by then, on the system's monotonic clock.
-static UNTIL: AtomicU64 = AtomicU64::new(0);
 
 /// Inside the handler of a fork: only stores.
 pub fn forked() {
@@ -250,7 +243,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
         door::pause(Duration::from_millis(2));
     }
     let results: Vec<_> = results().collect();
-    // What was submitted meanwhile.
+    // The work that was submitted meanwhile.
     note_behind(guard, is_meant, None);
     // Before any call returns.
     let at = guard.now();
@@ -357,16 +350,4 @@ fn begin(guard: &Guard) {
 fn end() {
     results::clear(REVOKED);
     PHASE.store(0, Ordering::Release);
-}
-
-/// For a call that returns once every revoke has.
-pub fn wait_until_over() {
-    while PHASE.load(Ordering::Acquire) == UNDER_WAY && clock::system_nanos() < UNTIL.load(Ordering::Relaxed) {
-        door::pause(Duration::from_millis(2));
-    }
-}
-
-/// Whether a call that was entered then was blocked when the newest revokes began.
-pub(super) fn was_blocked(entered: Nanos) -> bool {
-    entered < BLOCKED_BEFORE.load(Ordering::Relaxed)
 }

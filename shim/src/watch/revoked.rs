@@ -9,7 +9,7 @@
 //!
 //! Must not: lock, or wait for longer than the revokes may take.
 
-use super::revoke::{wait_until_over, was_blocked};
+use super::revoke_phase::{wait_until_over, was_blocked};
 use crate::lookup::driver::SUCCESS;
 use crate::lookup::nccl;
 use crate::record::{guard, Guard};

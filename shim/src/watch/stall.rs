@@ -81,7 +81,7 @@ impl Looking {
         let answer: Arc<Mutex<Option<Evidence>>> = Arc::default();
         if reads_memory {
             let (answer, threads) = (answer.clone(), threads.clone());
-            // Where no thread can be started, the watchdog's own looks have to do.
+            // If no thread can be started, the watchdog's own looks have to do.
             let _ = own_thread::begin(
                 "lazyguard-looks",
                 || (),
@@ -97,7 +97,7 @@ impl Looking {
         Self { begun: now, threads, before, answer }
     }
 
-    /// What the two looks show, and whether the thread that reads memory was abandoned.
+    /// The evidence of the two looks, and whether the thread that reads memory was abandoned.
     pub fn answer(&self, now: Nanos) -> Option<(Evidence, bool)> {
         let lasts = now.saturating_sub(self.begun);
         if let Some(evidence) = lock(&self.answer).take() {

@@ -1,6 +1,6 @@
 # Rank 1 waits for a lock that a thread holds, which writes a checkpoint.
 # code: LG208
-# blame: rank 1 has not called collective \d+ of communicator 0 .*lock.*async-checkpoint.*(writes|opens) \S*shard-17\.tar
+# blame: rank 1 has not called collective \d+ of communicator 0 .*waits for (a lock|another thread); thread \d+.* (writes|opens) \S*shard-17\.tar
 import threading
 import time
 

@@ -1,6 +1,6 @@
 # A finalizer of rank 1 does not return, in a collection of garbage.
 # code: LG208
-# blame: rank 1 has not called collective \d+ of communicator 0 .*(garbage|__del__).*collector_does_not_end\.py:\d+
+# blame: rank 1 has not called collective \d+ of communicator 0 .*(garbage|__del__).*\.py:\d+
 import gc
 
 from training import begin, fault, train, work

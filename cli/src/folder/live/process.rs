@@ -74,7 +74,7 @@ pub(crate) struct BlamedNow {
 }
 
 impl ProcessNow {
-    /// What its run says, if this is the rank to blame.
+    /// The sentence of its run, if this is the rank to blame.
     pub fn blame(&self) -> Option<&BlamedNow> {
         self.blamed.as_ref().filter(|blamed| blamed.rank.is_some() && blamed.rank == self.rank.parse().ok())
     }

@@ -25,7 +25,7 @@ pub(super) struct Attached {
     pub between_nanos: u64,
     /// The version of its Python interpreter.
     pub python: Option<String>,
-    /// What its main thread does on the host, from two looks.
+    /// Its main thread's activity on the host, from two looks.
     pub evidence: Option<Evidence>,
     /// Those in driver calls first.
     pub threads: Vec<ThreadOutside>,

@@ -23,7 +23,7 @@ pub(super) fn write(attached: &Attached, out: &mut Output<'_>) -> io::Result<()>
     }
     out.lines(&attached.refused)?;
     write_sum(attached, out)?;
-    // Of a thread in a driver call, the call says more.
+    // The driver call of a thread says more.
     let is_in_call = threads.iter().any(|thread| thread.thread == *process && thread.call.is_some());
     if let Some(evidence) = attached.evidence.as_ref().filter(|_| !is_in_call) {
         write_line!(out, "its main thread {}", evidence.sentence)?;

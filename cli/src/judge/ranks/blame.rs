@@ -9,7 +9,7 @@
 //! | is blocked behind it by another call | is not seen to do anything | the one that has not called it |
 //!
 //! A rank waits as the program asked in a synchronization, a poll, and a copy. It is blocked by a load, by a call that needs an idle context, by a full
-//! queue, and by a device that is full. Where the one that has not called it is first, the other is said to be one that would hang as well. Of several that have
+//! queue, and by a device that is full. If the one that has not called it is first, the other is said to be one that would hang as well. Of several that have
 //! not, one that does something else keeps the rest.
 //!
 //! A load whose other ranks are not seen is named first because a program whose ranks load behind their collectives hangs sooner or later: the fix
@@ -19,7 +19,7 @@ use super::doing::{self, standing, Asked};
 use crate::judge::process::Process;
 use crate::judge::stood::Course;
 use lazyguard_core::api::Class;
-use lazyguard_core::diagnose::{BlockedCall, Code, ThreadActivity, Verdict};
+use lazyguard_core::diagnose::{Code, ThreadActivity, Verdict};
 use lazyguard_core::evidence::Class as Host;
 use lazyguard_core::report::{FrameSeen, HangReport};
 
@@ -31,7 +31,7 @@ pub(crate) enum Ahead {
     Loads,
 }
 
-/// What a rank does that has not called it.
+/// The activity of a rank that has not called it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Behind {
     NotSeen,
@@ -61,7 +61,7 @@ pub(crate) const fn named_first(ahead: Ahead, behind: Behind) -> First {
 pub(crate) fn ahead(process: &Process) -> Option<(Ahead, &Verdict)> {
     let report = standing(process)?;
     let behind_its_own = report.verdicts.iter().filter(|verdict| is_behind_its_own(verdict));
-    // Of several the first: it is the cause.
+    // The first of several is the cause.
     behind_its_own.map(|verdict| (stands(report, verdict), verdict)).rev().max_by_key(|(ahead, _)| *ahead)
 }
 
@@ -73,30 +73,19 @@ fn stands(report: &HangReport, verdict: &Verdict) -> Ahead {
     match verdict.code {
         Code::LG201 | Code::LG202 => Ahead::Loads,
         Code::LG205 | Code::LG206 => Ahead::Blocked,
-        Code::LG204 if !is_asked_for(report, verdict) => Ahead::Blocked,
+        Code::LG204 if !doing::is_asked_for(report, verdict) => Ahead::Blocked,
         Code::LG208 if finds_a_full_queue(report, verdict) => Ahead::Blocked,
         _ => Ahead::AsAsked,
     }
 }
 
-fn call_of<'a>(report: &'a HangReport, verdict: &Verdict) -> Option<&'a BlockedCall> {
-    let thread = verdict.threads.first()?;
-    report.snapshot.blocked.iter().find(|call| call.thread == *thread && call.queries.is_none())
-}
-
-/// Whether the rule of the default stream alone makes this call wait: it synchronizes or copies.
-pub(crate) fn is_asked_for(report: &HangReport, verdict: &Verdict) -> bool {
-    let class = call_of(report, verdict).and_then(|call| call.call.class());
-    verdict.code == Code::LG204 && matches!(class, Some(Class::Copy | Class::Set | Class::StreamSynchronize))
-}
-
 fn finds_a_full_queue(report: &HangReport, verdict: &Verdict) -> bool {
-    let class = call_of(report, verdict).and_then(|call| call.call.class());
+    let class = doing::call_of(report, verdict).and_then(|call| call.call.class());
     let submits = matches!(class, Some(Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit));
     submits && !report.snapshot.launch_blocking
 }
 
-/// What a rank does that has not called the collective, of what has been seen of it.
+/// The activity of a rank that has not called the collective, as far as it was seen.
 pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
     let Some(process) = process else { return Behind::NotSeen };
     if let Some(evidence) = asked.evidence(process) {
@@ -166,7 +155,7 @@ const FILES: &[&str] = &[
     "/horovod/",
     "/socket.py",
 ];
-/// Of these the frames around say what they wait for; without such, it is not known.
+/// The frames around these say what they wait for; without such, it is not known.
 const UNCLEAR: &[&str] = &["/selectors.py", "/asyncio/", "/threading.py", "/concurrent/"];
 
 fn is_of_peers(frame: &FrameSeen) -> bool {

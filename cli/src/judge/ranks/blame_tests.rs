@@ -98,7 +98,7 @@ const TRAINING: &str = "/srv/job/train.py";
 const LOADER: &str = "/opt/venv/lib/python3.12/site-packages/torch/utils/data/dataloader.py";
 const GROUP: &str = "/opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py";
 
-/// What a rank does that has not called the collective.
+/// The activity of a rank that has not called the collective.
 type Does = fn(Process) -> Process;
 const DOES: [(Behind, Does); 12] = [
     (Behind::NotSeen, |process| process),

@@ -2,13 +2,12 @@
 //!
 //! Must not: say of a process what was not seen of it.
 
-use super::blame::is_asked_for;
 use crate::folder::read;
 use crate::judge::hangs::{ranks_in_words, who};
 use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
-use lazyguard_core::api::Call;
-use lazyguard_core::diagnose::{BusyStream, Code, Culprit, Snapshot, ThreadActivity, Verdict};
+use lazyguard_core::api::{Call, Class as CallClass};
+use lazyguard_core::diagnose::{BlockedCall, BusyStream, Code, Culprit, Snapshot, ThreadActivity, Verdict};
 use lazyguard_core::evidence::{Class, Evidence};
 use lazyguard_core::order::grouped;
 use lazyguard_core::report::{main_python, HangReport, StackSeen};
@@ -74,7 +73,7 @@ pub(crate) fn has_ended(process: &Process, from: Nanos, until: Nanos) -> Option<
     };
     let is_it = |at: Nanos| (from..until).contains(&at);
     let is_cut_off = |stream: &BusyStream| (stream.operations.len() as u64) < stream.outstanding;
-    // Of several that are not known to have ended, the first may have.
+    // The first of several that are not known to have ended may have.
     let is_the_only_one = |stream: &BusyStream| {
         !is_cut_off(stream) && stream.operations.iter().filter(|op| op.waits_for_peers()).count() == 1
     };
@@ -132,6 +131,18 @@ impl Asked {
     }
 }
 
+pub(crate) fn call_of<'a>(report: &'a HangReport, verdict: &Verdict) -> Option<&'a BlockedCall> {
+    let thread = verdict.threads.first()?;
+    report.snapshot.blocked.iter().find(|call| call.thread == *thread && call.queries.is_none())
+}
+
+/// Whether the rule of the default stream alone makes this call wait: it synchronizes or copies.
+pub(crate) fn is_asked_for(report: &HangReport, verdict: &Verdict) -> bool {
+    let class = call_of(report, verdict).and_then(|call| call.call.class());
+    verdict.code == Code::LG204
+        && matches!(class, Some(CallClass::Copy | CallClass::Set | CallClass::StreamSynchronize))
+}
+
 fn unix_nanos(report: &HangReport) -> u64 {
     report.armed_unix_nanos.saturating_add(report.snapshot.at)
 }
@@ -160,17 +171,21 @@ pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
         };
         return seen.or_else(silent);
     };
-    if let Some(call) = call_in_progress(answer) {
+    // A rank that ends is in a call of NCCL at the most.
+    let ends = asked.evidence(process).is_some_and(|evidence| evidence.class == Class::Ends);
+    if let Some(call) = call_in_progress(answer).filter(|_| !ends) {
         return Some(format!("and was in {call}"));
     }
-    if seen.is_some() {
-        return seen;
-    }
     let python = report.into_iter().chain([answer]).find_map(|report| report.python.as_deref());
+    if let Some(seen) = seen {
+        // A thread that computes moves on while its frames are read from outside; its interpreter has written them.
+        let place = python.and_then(python_place).filter(|_| !seen.contains(".py:"));
+        return Some(place.map(|place| format!("{seen} ({place})")).unwrap_or(seen));
+    }
     Some(format!("and its main thread {}", main_thread(process, answer, python)))
 }
 
-/// What was seen of it on the host, where that is more than that it waits.
+/// Its activity on the host, where that is more than that it waits.
 fn seen(evidence: &Evidence) -> Option<String> {
     match evidence.class {
         Class::Waits => None,

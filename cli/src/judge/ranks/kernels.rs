@@ -76,7 +76,7 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     })
 }
 
-/// What says that a collective which all have launched has ended on some ranks alone; and its kernel.
+/// The sentence that a collective which all have launched has ended on some ranks alone; and its kernel.
 fn lost(ranks: &BTreeMap<u64, &Process>, index: usize, kernel: String) -> Option<(String, String)> {
     let ended = ranks.iter().filter_map(|(rank, process)| {
         let launches = &process.collectives.as_ref()?.launches;

@@ -89,7 +89,7 @@ fn waits_of<'a>(
     })
 }
 
-/// What holds up the process's write that ends the wait, where it has submitted one that may not have ended.
+/// The operation that holds up the process's write that ends the wait, where it has submitted one that may not have ended.
 fn held_by<'a>(process: &'a Process, place: Place, wait: &WaitSeen) -> Option<Held<'a>> {
     let all = in_flight(process)?;
     let may_be_outstanding = |write: &Written| {
@@ -112,7 +112,7 @@ fn ends(write: &Written, (identity, offset): Place, wait: &WaitSeen) -> bool {
     write.place.0 == identity && write.value.map_or_else(|| is_there(write), |value| value.ends(&of_place))
 }
 
-/// Where the waits lead from one of them.
+/// The waits that lead from one of them.
 enum Way<'a> {
     Circle(Vec<&'a Wait<'a>>),
     /// For a rank that waits for none.
