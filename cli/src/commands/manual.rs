@@ -103,7 +103,7 @@ mod tests {
         all.build();
         let mut run = all.find_subcommand("run").unwrap().clone();
         let (help, short) = (help_of_run(), run.render_help().to_string());
-        assert!(help.lines().count() <= 61 && short.lines().count() <= 25, "{help}\n{short}");
+        assert!(help.lines().count() <= 63 && short.lines().count() <= 25, "{help}\n{short}");
         let mut page = Vec::new();
         Man::new(run).render(&mut page).unwrap();
         let page = String::from_utf8(page).unwrap().replace("\\-", "-");
