@@ -22,7 +22,7 @@ import rust_build
 from tools import ROOT, TARGET, Failure
 
 # In bytes. docs/SPECIFICATION.md promises them of the files that ship; the everyday command is no such file.
-MOST_LIBRARY = 3_000_000
+MOST_LIBRARY = 3_600_000
 MOST_COMMAND = 6_000_000
 # One that needs a C library has relocations, which a static one has not.
 MOST_COMMAND_WITH_GLIBC = 7_000_000

@@ -59,9 +59,12 @@ pub struct Loader {
 /// How long a load takes at most that leaves no trace in the profile.
 pub const LONG_NANOS: Nanos = 1_000_000_000;
 
-/// The code of the profile that is being loaded, and since when; and what has taken long. One thread loads at a time.
+/// The code of the profile that is being loaded, and since when.
+type Loading = Option<(ImageId, Nanos)>;
+
+/// That, and the code whose load has taken long. One thread loads at a time.
 #[derive(Default)]
-pub struct UnderWay(Mutex<(Option<(ImageId, Nanos)>, Vec<ImageId>)>);
+pub struct UnderWay(Mutex<(Loading, Vec<ImageId>)>);
 
 impl UnderWay {
     pub(super) fn begins(&self, code: Option<ImageId>, now: Nanos) {

@@ -11,6 +11,11 @@ use std::collections::BTreeMap;
 
 const MOST_NAMED: usize = 4;
 
+/// A rank that waits, its call, and where the call was made.
+type Waiting<'a> = (u64, &'a Process, String, Option<String>);
+/// The ranks that wait in one call at one place.
+type Same<'a> = ((String, Option<String>), Vec<Waiting<'a>>);
+
 pub(super) fn clusters(found: &Ranks, ranks: &BTreeMap<u64, &Process>) -> Vec<RankCluster> {
     let is_odd = |rank: u64| found.behind.iter().chain(&found.different).any(|odd| odd.rank == rank);
     let waits = ranks.iter().filter(|(rank, _)| !is_odd(**rank)).filter_map(|(rank, process)| {
@@ -19,10 +24,7 @@ pub(super) fn clusters(found: &Ranks, ranks: &BTreeMap<u64, &Process>) -> Vec<Ra
         Some((*rank, *process, call.call.symbol().to_owned(), report.place_of_call(call)))
     });
     let groups = grouped(waits, |(.., call, place)| (call.clone(), place.clone()));
-    let cluster = |(at, ((call, place), same)): (
-        usize,
-        ((String, Option<String>), Vec<(u64, &Process, String, Option<String>)>),
-    )| {
+    let cluster = |(at, ((call, place), same)): (usize, Same<'_>)| {
         let named = same.first().filter(|_| at < MOST_NAMED).and_then(|(_, process, ..)| named_place(process));
         let place = named.or(place).map(|place| short_names(&place).into_owned());
         RankCluster { ranks: same.iter().map(|(rank, ..)| *rank).collect(), call, place }

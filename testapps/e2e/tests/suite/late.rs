@@ -147,6 +147,8 @@ fn a_compiler_among_the_children_compiles() {
     assert_eq!(seen["moves"], true, "{seen:#}");
 }
 
+// It says which of the two it took.
+#[allow(clippy::print_stdout)]
 #[test]
 fn a_stopped_and_a_frozen_process_are_stopped() {
     let work = Work::new(this_test!());
@@ -172,6 +174,8 @@ fn a_stopped_and_a_frozen_process_are_stopped() {
     seen.unwrap();
 }
 
+// It says which of the two it took.
+#[allow(clippy::print_stdout)]
 #[test]
 fn a_process_whose_cgroup_is_throttled_is_starved() {
     let work = Work::new(this_test!());
