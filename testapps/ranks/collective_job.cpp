@@ -63,9 +63,10 @@ class Rank {
         if (n == kFaulty - 1 && fault == "slow_stops" && !is_faulty) sleep(2);
         collective(all_reduce_, shared_->all_reduce, n);
       }
-      if (n == kFaulty && fault == "lost") {
+      // Each collective before is known to have ended.
+      if (fault == "lost") {
         CK(cuCtxSynchronize());
-        pause();
+        if (n == kFaulty) pause();
       }
     }
     CK(cuCtxSynchronize());

@@ -110,7 +110,6 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let places: Vec<_> =
         [root.path()].into_iter().chain(others.as_ref().map(OtherUsers::path)).map(Path::to_owned).collect();
     let settings = settings_of(&options);
-    let is_late = library.as_ref().filter(|_| root.is_there()).and_then(|_| late::start(&places, &settings));
     let since = Instant::now();
     let tree = tree::Tree::before_the_program();
     let start = |exec: &Exec| {
@@ -120,7 +119,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let program = match program::start(&options.program, &variables, start) {
         Ok(program) => program,
         Err(not_started) => {
-            drop((observers, is_late));
+            drop(observers);
             root.finish(false);
             drop(others);
             // A program that replaces this process would keep the flag.
@@ -128,6 +127,8 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
             return Ok(without_a_second_process(&options, not_started, &variables));
         }
     };
+    // Behind the program's start, which has to find room for a thread.
+    let is_late = library.as_ref().filter(|_| root.is_there()).and_then(|_| late::start(&places, &settings));
     let standard_error = descriptors.give_up(program);
     let limits = limits(&options, &settings);
     let library = library.filter(|_| root.is_there());

@@ -96,7 +96,7 @@ pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
             _ => Behind::DoesOther,
         };
     }
-    if doing::was_stopped(process) || process.has_crashed() || doing::own_verdict(process).is_some() {
+    if doing::was_stopped(process) || doing::own_verdict(process).is_some() {
         return Behind::DoesOther;
     }
     if has_ended_before(process, asked) {
@@ -126,7 +126,10 @@ pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
 fn has_ended_before(process: &Process, asked: &Asked) -> bool {
     let by_itself = process.has_ended && matches!(process.course, Course::Well | Course::Unknown)
         || matches!(process.course, Course::Signalled(_));
-    let end = process.armed_unix_nanos.saturating_add(process.nanos);
+    // Processes that are killed together are seen last at times that differ by that much.
+    const TOGETHER: u64 = 2_000_000_000;
+    let margin = if process.course == Course::Unknown { TOGETHER } else { 0 };
+    let end = process.armed_unix_nanos.saturating_add(process.nanos).saturating_add(margin);
     by_itself && asked.at_the_hang.is_none_or(|hang| end <= hang)
 }
 

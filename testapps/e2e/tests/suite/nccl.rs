@@ -69,7 +69,7 @@ fn named() -> Vec<(&'static str, &'static [&'static str], String)> {
             AT_THE_TIMEOUT,
             "every rank that could be compared has made the same calls of NCCL, and rank 3 is blocked by itself: LG203: ".to_owned(),
         ),
-        ("fills", KILL, behind("and its main thread waits for a signal; ranks 0-2 wait in it.")),
+        ("fills", KILL, behind("and its main thread waits for a signal; ranks 0-2 wait in it; rank 0 would also hang if rank 3 waited for it, LG208: ")),
         (
             "grid",
             AT_THE_TIMEOUT,

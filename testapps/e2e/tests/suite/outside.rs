@@ -78,10 +78,12 @@ fn the_main_thread_of_the_rank_to_blame_is_looked_at_before_it_is_ended() {
     let work = Work::new(lazyguard_e2e::this_test!());
     for (fault, doing) in [("loop", "was running"), ("stops", "was stopped"), ("skip", "at ")] {
         let folder = work.path().join(fault).to_string_lossy().into_owned();
-        let options = ["--hang-after", "400ms", "--on-hang", "kill", "--record", "1MiB", "--out", &folder];
+        // A rank that computes is late, and no hang, until then.
+        let late = ["--max-late", "3s", "--hang-after", "400ms"];
+        let options = [&late[..], &["--on-hang", "kill", "--record", "1MiB", "--out", &folder]].concat();
         let outcome = under(&work, &options, &job(&work, "nccl_job", 3, &format!("steps {fault}"))).finish();
         assert_eq!(outcome.code, Some(117), "{outcome}");
-        let lines = || outcome.stderr.lines().skip_while(|line| !line.contains("rank 2 (process "));
+        let lines = || outcome.stderr.lines().skip_while(|line| !line.starts_with("lazyguard:   rank 2 (process "));
         let stack: Vec<_> = lines().skip(1).take_while(|line| line.starts_with("lazyguard:     ")).collect();
         assert!(
             stack.iter().any(|line| line.contains("program.cpp:") || line.contains("job.cpp:")),

@@ -69,7 +69,9 @@ const STOPPED: &str = "and was stopped, by a signal or a debugger";
 fn a_rank_in_no_driver_call_is_behind_and_what_it_did_is_said() {
     let work = Work::new(lazyguard_e2e::this_test!());
     job(&work, "skip", &KILL).is_behind("and its main thread waits for a signal");
-    job(&work, "loop", &KILL).is_behind("and its main thread computes");
+    // A rank that computes is late, and no hang, until then.
+    let late = [&KILL[..], &["--max-late", "3s"]].concat();
+    job(&work, "loop", &late).is_behind("and its main thread computes");
     job(&work, "stops", &KILL).is_behind(STOPPED);
 }
 
@@ -200,7 +202,7 @@ fn compared_by_memory(work: &Work, memory: &str) {
     let value = "the value that rank 0's stream 1 waits for in memory that both have";
     let unwritten = in_memory(work, memory, "unwritten");
     let rank_1 = "rank 1 has not submitted a write of";
-    unwritten.expect(&format!("{rank_1} {value}, and its main thread was waiting, in no driver call."));
+    unwritten.expect(&format!("{rank_1} {value}, and its main thread waits for a signal."));
     assert_eq!(unwritten.json["ranks"]["behind"][0]["rank"], 1, "{:#}", unwritten.json["ranks"]);
     let behind = in_memory(work, memory, "behind");
     behind.expect(&format!("rank 1 writes {value} behind spin_until on its stream 1, which has not ended"));
