@@ -9,7 +9,7 @@
 //! | is blocked behind it by another call | is not seen to do anything | the one that has not called it |
 //!
 //! A rank waits as the program asked in a synchronization, a poll, and a copy. It is blocked by a load, by a call that needs an idle context, by a full
-//! queue, and by a device that is full. If the one that has not called it is first, the other is said to be one that would hang as well. Of several that have
+//! queue, and by a device that is full. If the one that has not called it is first, the other is said to be one that would hang as well. If several have
 //! not, one that does something else keeps the rest.
 //!
 //! A load whose other ranks are not seen is named first because a program whose ranks load behind their collectives hangs sooner or later: the fix
