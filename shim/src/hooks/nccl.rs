@@ -11,6 +11,7 @@ use super::call::{armed, begin, Call, Entry, Real};
 use crate::lookup::driver::{Handle, NOT_READY};
 use crate::lookup::nccl::{begun, rank_and_count, IN_PROGRESS, SUCCESS};
 use crate::record::guard;
+use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{door, thread};
 use crate::watch::{revoke, revoke_phase, revoked};
@@ -292,6 +293,12 @@ pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> 
     around(entry, (NOT_AT_HAND, before), real, |_| false, |_, _| {})
 }
 
+/// Whether this thread's newest record is of such a question. Out of line: the frame around the program's call has no landing pad.
+#[inline(never)]
+fn has_asked(guard: &Guard) -> bool {
+    door::leaf(|| thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some())).unwrap_or(false)
+}
+
 /// The program asks whether a communicator that does not block is ready. "In progress" is a query that is not ready, which others like it join; another
 /// answer leaves a record only behind those.
 pub(super) fn asks(entry: Entry, communicator: Handle, error: *mut c_void, real: impl Real) -> i32 {
@@ -299,11 +306,6 @@ pub(super) fn asks(entry: Entry, communicator: Handle, error: *mut c_void, real:
     // SAFETY: NCCL has accepted the pointer, and stored there.
     let state = (result == SUCCESS).then(|| unsafe { error.cast::<i32>().as_ref() }.copied()).flatten();
     let is_in_progress = state == Some(IN_PROGRESS);
-    let has_asked = |guard| {
-        let mut has = false;
-        door::leaf(|| has = thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some()));
-        has
-    };
     let Some(guard) = armed().filter(|guard| is_in_progress || has_asked(guard)) else { return result };
     door::inside(|| {
         let mut call = None;
