@@ -10,8 +10,7 @@
 use super::call::{armed, begin, Call, Entry, Real};
 use crate::lookup::driver::{Handle, NOT_READY};
 use crate::lookup::nccl::{begun, rank_and_count, IN_PROGRESS, SUCCESS};
-use crate::record::guard;
-use crate::record::Guard;
+use crate::record::{guard, Guard};
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{door, thread};
 use crate::watch::{revoke, revoke_phase, revoked};
@@ -295,7 +294,7 @@ pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> 
 
 /// Whether this thread's newest record is of such a question. Out of line: the frame around the program's call has no landing pad.
 #[inline(never)]
-fn has_asked(guard: &Guard) -> bool {
+fn has_asked(guard: &'static Guard) -> bool {
     door::leaf(|| thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some())).unwrap_or(false)
 }
 
