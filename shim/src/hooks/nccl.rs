@@ -292,10 +292,10 @@ pub(super) fn published(entry: Entry, communicator: Handle, real: impl Real) -> 
     around(entry, (NOT_AT_HAND, before), real, |_| false, |_, _| {})
 }
 
-/// Whether this thread's newest record is of such a question. Out of line: the frame around the program's call has no landing pad.
+/// Whether this thread's newest record is of such a question. A look at records may panic, and so is made inside the door.
 #[inline(never)]
 fn has_asked(guard: &'static Guard) -> bool {
-    door::leaf(|| thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some())).unwrap_or(false)
+    door::inside(|| thread::slot_if_any(guard).is_some_and(|slot| slot.asking().is_some())).unwrap_or(false)
 }
 
 /// The program asks whether a communicator that does not block is ready. "In progress" is a query that is not ready, which others like it join; another
