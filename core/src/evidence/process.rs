@@ -89,7 +89,7 @@ impl Reader<'_> {
         seen.counting = counting.len();
         seen.threads = counting.iter().filter_map(|thread| self.thread(&mounts, *thread, lacks)).collect();
         seen.counting = seen.threads.len();
-        // Whoever waits for another thread of its process needs to know what the others do.
+        // A wait for another thread of the process leads to that thread's own wait.
         if seen.threads.iter().any(|thread| matches!(thread.wait, Wait::Futex { .. })) {
             let others = all.iter().filter(|thread| !counting.contains(thread)).take(MOST_THREADS);
             let others = others.filter_map(|thread| self.thread(&mounts, *thread, &mut Vec::new()));

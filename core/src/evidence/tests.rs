@@ -90,7 +90,7 @@ fn told(class: Class, sentence: &str) -> (Class, bool, String) {
 }
 
 const POLL: &str = "poll_schedule_timeout.constprop.0";
-/// A descriptor that a data loader polls, and one that nobody else can fill.
+/// A descriptor that a data loader polls, and one that no other process can fill.
 const POLLS_82: [u8; 8] = [82, 0, 0, 0, 1, 0, 0, 0];
 const POLLS_84: [u8; 8] = [84, 0, 0, 0, 1, 0, 0, 0];
 

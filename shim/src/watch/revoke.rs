@@ -216,7 +216,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
-    // An earlier revoke's results are still to be told.
+    // The results of an earlier revoke are still to be reported.
     let was_before = results::is_set(REVOKED);
     begin(guard);
     fence(Ordering::SeqCst);
