@@ -78,8 +78,9 @@ fn a_worker_that_reads_is_the_child_and_not_the_one_that_waits_for_work() {
              for queue in queues: queue.put(1)\ndone.get()\ndone.get()\n"
         ),
     );
-    let seen =
-        late.shows("child", &["waits for its child python3 (process ", "which opens ", "late.py:4 in read_shard"]);
+    late.shows("child", &["waits for its child python3 (process ", "which opens ", "late.py:4 in read_shard"]);
+    // The first look may have seen it come there.
+    let seen = late.evidence();
     assert_eq!(seen["moves"], false, "{seen:#}");
 }
 
