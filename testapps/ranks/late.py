@@ -9,6 +9,7 @@ Late, for so many seconds:
   starts           computes before it initialises the driver
 For good:
   fifo             reads a FIFO that has no writer
+  asked            the same, and calls a collective when it is asked to end
   lock             takes a lock twice
   stopped          is stopped by a signal
   killed           is killed
@@ -95,6 +96,9 @@ def fifo(_):
     open(path, "rb")
 
 
+asked = fifo
+
+
 def lock(_):
     lock = threading.Lock()
     lock.acquire()
@@ -122,6 +126,8 @@ def main():
     done(driver.cuStreamCreate(ctypes.byref(stream), 1))
     done(nccl.ncclCommInitRank(ctypes.byref(communicator), RANKS, id_of_all(nccl), RANK))
     batch = ctypes.create_string_buffer(4 * COUNT)
+    if KIND == "asked":
+        signal.signal(signal.SIGTERM, lambda *_: done(nccl.ncclBroadcast(memory, memory, ctypes.c_size_t(COUNT), FLOAT, 0, communicator, stream)))
     for step in range(1, STEPS + 1):
         if step == 3 and IS_THE_ONE and KIND != "none":
             globals()[KIND](lambda: done(driver.cuMemcpyHtoD_v2(other, batch, ctypes.c_size_t(4 * COUNT))))

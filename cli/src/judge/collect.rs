@@ -7,6 +7,7 @@
 //! | `hang.json` | the snapshot of a hang, whose records may be overwritten by now, with stacks and the driver's answers; diagnosed anew |
 //! | `hazards.json` | exact counts: the recording has the first, second, fourth ... occurrence of a frequent hazard |
 //! | `run.json` | the guard's own account, and whether `LAZYGUARD_ON_HANG` ended the process |
+//! | `dump.json` | the process's state at a hang elsewhere or before its end, and when the run told it to end |
 //! | `supervised.json`, above | how the process ended, as its parent saw it |
 //!
 //! Must not: fail for the contents of one folder. A damaged file costs its own contents, and one line.
@@ -27,6 +28,7 @@ use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
 use lazyguard_core::hazard::{joined, Aggregator, FirstOccurrence, Hazard, HazardFile};
 use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, EVIDENCE, RUN};
+use lazyguard_core::Nanos;
 use std::path::Path;
 
 const RUNNING_THEN: &str = "was running when its hang was reported; how it ended was not seen";
@@ -34,13 +36,17 @@ const RUNNING_THEN: &str = "was running when its hang was reported; how it ended
 /// The parts that can be compared with other processes.
 type Comparable = (Option<Collectives>, Option<Communications>, Option<Shared>);
 
-fn communication_of(opened: &Opened) -> Result<Comparable, Failure> {
-    let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened));
+/// Calls after `until` are a consequence of the run's end, and do not count.
+fn communication_of(opened: &Opened, until: Nanos) -> Result<Comparable, Failure> {
+    let (mut kernels, mut calls) = (collectives::Reader::new(opened), communications::Reader::new(opened, until));
     let mut shared = shared::Reader::new(opened);
     if kernels.is_some() || calls.is_some() || shared.is_some() {
         opened.visit(|entry| {
-            kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
             calls.iter_mut().for_each(|calls| calls.take_in(&entry.record));
+            if entry.record.entered > until {
+                return;
+            }
+            kernels.iter_mut().for_each(|kernels| kernels.take_in(&entry.record));
             shared.iter_mut().for_each(|shared| shared.take_in(&entry.record));
         })?;
     }
@@ -151,6 +157,8 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         Some(report) => Stood::of_report(report),
         None => of_recording.and_then(Recorded::stood_still).and_then(Stood::of_recording),
     };
+    let ends_at = found.ends_at();
+    found.stood = found.stood.filter(|stood| !stood.began_after(ends_at));
     found.problems.extend(run.folder.as_deref().and_then(stacks::problem_in));
     // A recording by itself, and a process by its number, are not found again by the folder.
     if whole || run.folder.is_none() {
@@ -178,7 +186,7 @@ impl Process {
         (self.armed_unix_nanos, self.nanos) = (facts.armed_unix_nanos, facts.last_seen);
         self.lives = opened.live_process().is_some();
         self.has_ended = !self.lives && (opened.is_of_this_machine() || opened.state() == "ended");
-        let communication = communication_of(opened);
+        let communication = communication_of(opened, self.ends_at());
         self.is_read = communication.is_ok();
         (self.collectives, self.communications, self.shared) = self.keep(communication.map(Some)).unwrap_or_default();
     }

@@ -72,6 +72,11 @@ impl Member {
         (u64::from(called.about.number) == number).then_some(called)
     }
 
+    /// A collective that does not count, nor does any after it.
+    fn leave_out(&mut self, number: u32) {
+        self.collectives = self.collectives.min(u64::from(number).saturating_sub(1));
+    }
+
     fn take_in(&mut self, called: Called) {
         match called.entry_point.class() {
             Class::Collective => {
@@ -115,18 +120,21 @@ pub(crate) struct Communications {
 pub(crate) struct Reader<'o> {
     opened: &'o Opened,
     members: BTreeMap<u32, Member>,
+    /// Calls after this time do not count.
+    until: Nanos,
 }
 
 impl<'o> Reader<'o> {
-    pub fn new(opened: &'o Opened) -> Option<Self> {
+    pub fn new(opened: &'o Opened, until: Nanos) -> Option<Self> {
         let recording = &opened.recording;
         let member = |one: &CommunicatorSeen| {
             let name = recording.strings().communicators.newest(one.number, one.born).map(|name| name.to_string());
             let CommunicatorSeen { id, rank, born, collectives, splits, .. } = *one;
             (one.number, Member { id, name, rank, born, collectives, splits, ..Member::default() })
         };
-        let members: BTreeMap<_, _> = recording.communicators().iter().map(member).collect();
-        (!members.is_empty()).then_some(Self { opened, members })
+        let counts = |one: &&CommunicatorSeen| one.born <= until;
+        let members: BTreeMap<_, _> = recording.communicators().iter().filter(counts).map(member).collect();
+        (!members.is_empty()).then_some(Self { opened, members, until })
     }
 
     pub fn take_in(&mut self, record: &Record) {
@@ -135,14 +143,19 @@ impl<'o> Reader<'o> {
         // An entry that is used again has records of the communicator before.
         if let Some(member) = member.filter(|member| about.number != 0 && record.entered >= member.born) {
             let (at, stream, entry_point) = (record.entered, record.stream, record.entry_point);
-            member.take_in(Called { at, stream, entry_point, about });
+            match at <= self.until {
+                true => member.take_in(Called { at, stream, entry_point, about }),
+                false if entry_point.class() == Class::Collective => member.leave_out(about.number),
+                false => {}
+            }
         }
     }
 
     pub fn finish(self) -> Communications {
-        let Self { opened, members } = self;
+        let Self { opened, members, until } = self;
         let recording = &opened.recording;
-        let meeting = recording.threads().iter().filter_map(|thread| thread.call_in_progress).find_map(|record| {
+        let in_progress = recording.threads().iter().filter_map(|thread| thread.call_in_progress);
+        let meeting = in_progress.filter(|record| record.entered <= until).find_map(|record| {
             let Payload::Communication(about) = record.payload() else { return None };
             let id = members.get(&about.communicator).map_or(0, |member| member.id);
             Some(Meeting { entry_point: record.entry_point, since: record.entered, id })
@@ -166,5 +179,48 @@ impl Communications {
     pub(crate) fn rank_in_the_largest(&self) -> Option<u64> {
         let ranks = self.members.iter().filter_map(|member| member.rank);
         ranks.max_by_key(|(_, size)| *size).map(|(rank, _)| u64::from(rank))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::judge::collect;
+    use crate::judge::ranks::compare;
+    use crate::judge::test_samples::{hang_report, recording, Scratch};
+    use lazyguard_core::report::{json, DumpReport};
+    use lazyguard_core::Nanos;
+    use std::path::Path;
+
+    /// As a program's handler of SIGTERM makes them.
+    #[test]
+    fn calls_of_a_rank_that_the_run_has_told_to_end_do_not_count() {
+        let run = Path::new(env!("CARGO_MANIFEST_DIR")).join("../testapps/frameworks/recordings/different_collective");
+        let (processes, _) = collect::under(&run);
+        let ranks = compare(&processes).unwrap();
+        let (number, called) = (ranks.number.unwrap(), &ranks.different[1]);
+        let odd = processes.iter().find(|process| process.rank == called.rank.to_string()).unwrap();
+        let members = &odd.communications.as_ref().unwrap().members;
+        let at = members.iter().find_map(|member| member.call(number)).unwrap().at;
+        let told = |request: u64, told_at: Nanos| {
+            let scratch = Scratch::new("told");
+            for process in &processes {
+                let trace = std::fs::read(process.folder.join("trace.lgt")).unwrap();
+                scratch.file(&format!("{}/trace.lgt", process.name), trace);
+            }
+            let hang = hang_report(&recording("1", true), Path::new(""));
+            let dump = DumpReport { told_at: Some(told_at), ..DumpReport::new(request, 1, (0, 0), hang) };
+            scratch.file(&format!("{}/dump.json", odd.name), json(&dump));
+            compare(&collect::under(scratch.folder()).0).unwrap().sentence
+        };
+        const ENDS: u64 = 1;
+        assert!(ranks.sentence.starts_with(&format!("as collective {number} of communicator 0, ")));
+        let behind = told(ENDS, at - 1);
+        assert!(
+            behind.starts_with(&format!("rank 1 has not called collective {number} of communicator 0")),
+            "{behind}"
+        );
+        assert_eq!(told(ENDS, at), ranks.sentence, "it was in the call");
+        // A request that ends nothing.
+        assert_eq!(told(4, at - 1), ranks.sentence);
     }
 }

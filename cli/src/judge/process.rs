@@ -13,6 +13,7 @@ use lazyguard_core::evidence::Evidence;
 use lazyguard_core::gpu_core::GpuCore;
 use lazyguard_core::hazard::Hazard;
 use lazyguard_core::report::{DumpReport, HangReport, Newest, StackSeen, Summary};
+use lazyguard_core::Nanos;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -143,9 +144,18 @@ impl Process {
         self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
     }
 
-    /// Whether it has launched anything, or called NCCL, after its answer to the newest request for a report. Polling does not count.
+    /// When the run told it to end, or to fail its calls: what it does after that is a consequence.
+    pub fn ends_at(&self) -> Nanos {
+        self.dump.as_ref().and_then(DumpReport::ends_at).unwrap_or(Nanos::MAX)
+    }
+
+    /// Whether it has launched anything, or called NCCL, after its answer to the newest request for a report. Polling does not count, nor does what
+    /// comes after the run has told it to end.
     pub fn went_on_after_its_dump(&self) -> bool {
         let Some(dump) = &self.dump else { return true };
+        if dump.ends_at().is_some() {
+            return false;
+        }
         let newest_call = self.communications.as_ref().and_then(Communications::newest_call);
         self.launches > dump.launches || newest_call.is_some_and(|at| at > dump.hang.snapshot.at)
     }

@@ -3,6 +3,7 @@
 use crate::folder::{Opened, ProcessEnd};
 use lazyguard_core::diagnose::Status;
 use lazyguard_core::report::{Detail, HangReport, Newest, Outcome, Summary};
+use lazyguard_core::Nanos;
 use rustix::process::Signal;
 
 pub(crate) enum Stood {
@@ -47,6 +48,12 @@ impl Stood {
             | Self::Stalled(report)
             | Self::Slow(report) => report,
         }
+    }
+
+    /// Whether every call that it waits in began after this time.
+    pub fn began_after(&self, time: Nanos) -> bool {
+        let mut calls = self.report().waited_in().peekable();
+        calls.peek().is_some() && calls.all(|call| call.entered > time)
     }
 
     pub fn word(&self) -> &'static str {

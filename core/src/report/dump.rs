@@ -25,6 +25,9 @@ pub struct DumpReport {
     pub calls: u64,
     /// Launches among them.
     pub launches: u64,
+    /// When `lazyguard run` last asked, to fail the blocked calls or to end the process after the answer.
+    #[serde(default)]
+    pub told_at: Option<Nanos>,
     /// Every call in progress, busy stream and wait; the verdicts if none of it ends.
     pub hang: HangReport,
 }
@@ -47,11 +50,20 @@ pub const fn marks_ready(request: u64) -> bool {
 impl DumpReport {
     /// `hang` is of a snapshot whose threshold every call in progress is past.
     pub fn new(request: u64, hang_after_nanos: Nanos, (calls, launches): (u64, u64), hang: HangReport) -> Self {
-        let mut dump = Self { schema: SCHEMA, request, hang_after_nanos, calls, launches, hang };
+        let mut dump = Self { schema: SCHEMA, request, hang_after_nanos, calls, launches, told_at: None, hang };
         if !dump.is_past_the_threshold() {
             dump.hang.verdicts.retain(|verdict| verdict.code != Code::LG299);
         }
         dump
+    }
+
+    /// The time after which the process's calls are a consequence of the run's end. They say nothing of the hang.
+    ///
+    /// By the process's own clock, as the times of its calls are: no margin is needed. A process whose calls were failed may go on, and answers again
+    /// when another hang is reported.
+    pub fn ends_at(&self) -> Option<Nanos> {
+        let told_at = self.told_at.filter(|_| is_last(self.request))?;
+        Some(if fails(self.request) { self.hang.snapshot.at } else { told_at })
     }
 
     fn longest(&self) -> Nanos {
@@ -195,6 +207,21 @@ mod tests {
         assert!(text.contains("1 busy stream\nnothing is blocked: ") && text.contains("stream 1 (0x51"), "{text}");
         let text = dump(Snapshot { streams: Vec::new(), ..idle }, SECOND).text().as_str().to_owned();
         assert!(text.ends_with("no stream has work outstanding\n"), "{text}");
+    }
+
+    /// A process that was told to fail its calls may go on until the next hang.
+    #[test]
+    fn the_calls_after_the_runs_request_are_a_consequence_of_it() {
+        let (report, end, fail) = (76, 77, 79);
+        for (request, told_at, ends_at) in [
+            (end, None, None),
+            (report, Some(SECOND), None),
+            (end, Some(SECOND), Some(SECOND)),
+            (fail, Some(SECOND), Some(5 * SECOND)),
+        ] {
+            let dump = DumpReport { request, told_at, ..dump(in_progress(SECOND), SECOND) };
+            assert_eq!(dump.ends_at(), ends_at, "{request} {told_at:?}");
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use lazyguard_core::report::{fails, is_last, json, marks_ready, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
+use lazyguard_core::Nanos;
 use std::fs::{self, OpenOptions};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -25,15 +26,23 @@ pub struct Requests {
     /// The file for requests if the recording is in memory.
     file: Option<RequestFile>,
     answered: AtomicU64,
-    /// Held while one is answered; `true` at the end.
-    ended: Mutex<bool>,
+    answers: Mutex<Answers>,
+}
+
+/// Held while a request is answered.
+#[derive(Default)]
+struct Answers {
+    /// Whether the process has come to its end, and answers no more.
+    ended: bool,
+    /// When the run last asked before it fails calls or ends the process.
+    told_at: Option<Nanos>,
 }
 
 impl Requests {
     pub fn new(folder: Option<&RunFolder>, backing: &Backing) -> Self {
         let file = folder.filter(|_| !backing.in_file).and_then(RequestFile::make);
         let answered = AtomicU64::new(file.as_ref().and_then(RequestFile::number).unwrap_or(0));
-        Self { file, answered, ended: Mutex::new(false) }
+        Self { file, answered, answers: Mutex::default() }
     }
 
     /// Answers a new request by `report`; without one, as the last one, where another process of the job hangs (`for_a_hang`).
@@ -48,8 +57,8 @@ impl Requests {
         report: impl FnOnce() -> Option<HangReport>,
         python: fn() -> Option<String>,
     ) -> bool {
-        let ended = lock(&self.ended);
-        let Some(folder) = folder.filter(|_| !*ended) else { return false };
+        let mut answers = lock(&self.answers);
+        let Some(folder) = folder.filter(|_| !answers.ended) else { return false };
         let recorder = process.tracker.recorder();
         // A recording in memory gets its requests by a file.
         let asked = self.file.as_ref().map_or_else(|| Some(recorder.asked()), RequestFile::number);
@@ -63,7 +72,11 @@ impl Requests {
         }
         let Some(report) = report() else { return false };
         let (number, threshold) = (asked.unwrap_or(answered), process.settings.hang_after_nanos);
+        if asked.is_some_and(is_last) {
+            answers.told_at = Some(report.snapshot.at);
+        }
         let mut dump = DumpReport::new(number, threshold, process.tracker.counts(), report);
+        dump.told_at = answers.told_at;
         // Without a retry, the command finds no answer.
         let write = |dump: &DumpReport| {
             let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &json(&dump)));
@@ -82,8 +95,8 @@ impl Requests {
 
     /// Removes what is of use only while the process lives. Waits for an answer in progress, but not for long.
     pub fn end(&self) {
-        let Some(mut ended) = door::lock_soon(&self.ended, EXIT_PAUSES) else { return };
-        if !std::mem::replace(&mut *ended, true) {
+        let Some(mut answers) = door::lock_soon(&self.answers, EXIT_PAUSES) else { return };
+        if !std::mem::replace(&mut answers.ended, true) {
             self.file.iter().for_each(RequestFile::remove);
         }
     }

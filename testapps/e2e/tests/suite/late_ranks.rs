@@ -2,7 +2,8 @@
 
 use crate::nccl::bare;
 use crate::run_passes_on::under;
-use lazyguard_e2e::{library, root, Running, Work, PATIENCE};
+use lazyguard_e2e::{library, log_of, root, Running, Work, PATIENCE};
+use std::path::{Path, PathBuf};
 
 /// Far below the pause of a rank that is late, also after the time that the ranks have to answer.
 const THRESHOLD: &str = "400ms";
@@ -86,6 +87,31 @@ fn a_rank_that_stands_still_is_a_hang_as_ever() {
         assert_eq!(outcome.code, Some(117), "{kind}: {outcome}");
         assert!(outcome.stderr.contains("LG208 (likely)"), "{kind}: {outcome}");
     }
+}
+
+/// As PyTorch Lightning does: the run's SIGTERM interrupts the wait, and the program's handler calls one more collective.
+#[test]
+fn a_collective_that_a_rank_calls_when_the_run_ends_it_is_not_compared() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    for (action, more) in [("kill", &[][..]), ("fail", &[]), ("report", &["--timeout", "8s"])] {
+        let outcome =
+            start(&work, "asked", action, 0, &[&["--kill-after", "2s"], more].concat()).finish_within(PATIENCE);
+        assert_eq!(outcome.code, Some(117), "{action}: {outcome}");
+        let folder = work.path().join(format!("out-asked-{action}-0"));
+        let blamed = "rank 1 has not called collective 3 of communicator 0 (AllReduce of 1,024 float32, sum), and its main thread opens ";
+        assert!(outcome.stderr.contains(blamed), "{action}: {outcome}");
+        let rank_1 = process_of_rank(&folder, 1);
+        assert!(!log_of(&rank_1, &["--call", "ncclBroadcast"]).is_empty(), "{action}: {outcome}");
+    }
+}
+
+/// In the folder that the run made for itself.
+fn process_of_rank(folder: &Path, rank: u32) -> PathBuf {
+    let folders = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let all = folders(folder).flat_map(|run| folders(&run).collect::<Vec<_>>());
+    let begin = format!("rank{rank}-");
+    let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin));
+    all.into_iter().find(is_it).unwrap_or_else(|| panic!("no rank {rank} in {}", folder.display()))
 }
 
 #[test]
