@@ -10,6 +10,7 @@ mod call;
 mod classify;
 mod kernel;
 mod look;
+mod looks;
 mod process;
 mod python;
 mod source;
@@ -19,6 +20,7 @@ mod wait;
 
 pub use crate::stack::PythonFrame;
 pub use look::Look;
+pub use looks::{in_two_looks, Looks};
 pub use source::Source;
 
 use serde::{Deserialize, Serialize};
@@ -80,6 +82,16 @@ impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
+}
+
+/// When a process began, in ticks since its machine's start; `None` where it has ended.
+pub fn begun(source: &Source, process: u32) -> Option<u64> {
+    kernel::Stat::of(source, process).filter(|stat| !stat.has_ended()).map(|stat| stat.started)
+}
+
+/// The namespace that numbers the processes of this one, or nothing where `/proc` does not say.
+pub fn namespace(source: &Source) -> String {
+    source.link("proc/self/ns/pid").unwrap_or_default()
 }
 
 /// The files that a look may read.

@@ -2,6 +2,7 @@
 //!
 //! Must not: open a path that a process names, read without a bound, or fail except by finding less.
 
+use crate::folder::entries_of;
 use crate::stack::{Machine, Memory};
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -50,9 +51,8 @@ impl Source {
 
     /// The names in a folder that are numbers.
     pub(super) fn numbers(&self, path: &str) -> Vec<u32> {
-        let names = fs::read_dir(self.root.join(path)).into_iter().flatten().flatten();
-        let mut found: Vec<u32> =
-            names.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).take(MOST_ENTRIES).collect();
+        let numbers = entries_of(&self.root.join(path)).filter_map(|entry| entry.name().to_str()?.parse().ok());
+        let mut found: Vec<u32> = numbers.take(MOST_ENTRIES).collect();
         found.sort_unstable();
         found
     }

@@ -7,6 +7,7 @@ mod device;
 pub mod driver_environment;
 pub mod late;
 pub mod live_report;
+mod looking;
 mod on_hang;
 mod others;
 mod probe;

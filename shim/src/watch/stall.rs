@@ -1,20 +1,12 @@
-//! The state of the look-out for a process that has stopped, and the looks at its host side ([`super::watchdog`] has the steps).
+//! The state of the look-out for a process that has stopped ([`super::watchdog`] has the steps).
 
+use super::looking::Looking;
 use crate::record::Guard;
-use crate::runtime::{own_thread, thread};
-use lazyguard_core::evidence::{Depth, Evidence, Look, Source};
+use crate::runtime::thread;
 use lazyguard_core::report::{HangReport, WATCHES_COLLECTIVES};
 use lazyguard_core::stall::Rhythm;
-use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-/// Between the two looks.
-const APART: Duration = Duration::from_secs(1);
-/// A thread that reads memory and has not come back by then is abandoned.
-const ABANDONED_AFTER: Duration = Duration::from_secs(3);
 
 #[derive(Default)]
 pub struct Stalling {
@@ -31,13 +23,6 @@ pub struct Stalling {
 /// Threads by slot, with the counts of their submissions and when those last changed.
 #[derive(Default)]
 pub struct Submitters(BTreeMap<u32, (u64, Nanos)>);
-
-pub struct Looking {
-    begun: Nanos,
-    threads: Vec<u32>,
-    before: Look,
-    answer: Arc<Mutex<Option<Evidence>>>,
-}
 
 pub struct Told {
     pub report: HangReport,
@@ -72,40 +57,5 @@ impl Submitters {
         all.sort_unstable_by_key(|(at, thread)| (std::cmp::Reverse(*at), *thread));
         let is_the_programs = |thread: &u32| !thread::name(*thread).starts_with(WATCHES_COLLECTIVES);
         all.into_iter().map(|(_, thread)| thread).filter(is_the_programs).collect()
-    }
-}
-
-impl Looking {
-    pub fn begin(threads: Vec<u32>, now: Nanos, reads_memory: bool) -> Self {
-        let process = std::process::id();
-        let answer: Arc<Mutex<Option<Evidence>>> = Arc::default();
-        if reads_memory {
-            let (answer, threads) = (answer.clone(), threads.clone());
-            // If no thread can be started, the watchdog's own looks have to do.
-            let _ = own_thread::begin(
-                "lazyguard-looks",
-                || (),
-                move || {
-                    let look = || Look::take(&Source::machine(), process, &threads, Depth::Memory);
-                    let before = look();
-                    std::thread::sleep(APART);
-                    *lock(&answer) = Some(Evidence::of(&before, &look(), APART.as_nanos() as u64));
-                },
-            );
-        }
-        let before = Look::take(&Source::machine(), process, &threads, Depth::Kernel);
-        Self { begun: now, threads, before, answer }
-    }
-
-    /// The evidence of the two looks, and whether the thread that reads memory was abandoned.
-    pub fn answer(&self, now: Nanos) -> Option<(Evidence, bool)> {
-        let lasts = now.saturating_sub(self.begun);
-        if let Some(evidence) = lock(&self.answer).take() {
-            return Some((evidence, false));
-        }
-        (lasts >= ABANDONED_AFTER.as_nanos() as u64).then(|| {
-            let after = Look::take(&Source::machine(), std::process::id(), &self.threads, Depth::Kernel);
-            (Evidence::of(&self.before, &after, lasts), true)
-        })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Must not: wait for a process's memory: a thread reads it, and is left behind where a lock of the process holds it.
 
-use lazyguard_core::evidence::{Depth, Evidence, Look, Source};
+use lazyguard_core::evidence::{in_two_looks, Depth, Evidence, Look, Source};
 use std::sync::mpsc::channel;
 use std::thread::{sleep, Builder};
 use std::time::{Duration, Instant};
@@ -22,16 +22,12 @@ pub(crate) fn of(processes: &[(u32, Vec<u32>)]) -> Vec<Evidence> {
         let looks = move || {
             let threads: Vec<u32> =
                 std::iter::once(process).chain(threads.into_iter().filter(|one| *one != process)).collect();
-            let look = |depth| Look::take(&Source::machine(), process, &threads, depth);
-            let (before, begin) = (look(Depth::Kernel), Instant::now());
-            sleep(BETWEEN);
-            let between = |begin: Instant| u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-            let mut first = Evidence::of(&before, &look(Depth::Kernel), between(begin));
-            first.lacks.push(format!("its memory could not be read in {} s", PATIENCE.as_secs()));
+            let take = |depth| Look::take(&Source::machine(), process, &threads, depth);
+            let begin = Instant::now();
+            let now = || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
             // The receiver may have gone on without this process.
-            let _ = found.send(first);
-            let whole = look(Depth::Memory);
-            let _ = found.send(Evidence::of(&before, &whole, between(begin)));
+            let mut send = |_, evidence| drop(found.send(evidence));
+            in_two_looks(&take, &now, || sleep(BETWEEN), Depth::Memory, &mut send);
         };
         // Without a thread there is no evidence of it.
         let _ = Builder::new().name("lazyguard-looks".to_owned()).spawn(looks);

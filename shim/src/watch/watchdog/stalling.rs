@@ -1,17 +1,18 @@
 //! The watchdog's part about a process that has stopped: it submitted regularly, does so no more, and no call of it waits (`core::stall`).
 //!
 //! Each look samples counters that the threads keep anyway. Once the process has stopped, and only then, the driver is asked whether work is in flight, the
-//! recordings of the job's other processes are read, and the host side is looked at twice: by the watchdog as far as no lock of the process can delay it, and
-//! by a thread of its own, which also reads memory and is abandoned if it does not come back.
+//! recordings of the job's other processes are read, and the host side is looked at twice, by a thread of its own.
 //!
 //! Must not: say anything of a process that rests.
 
 use super::{is_query, Watch};
 use crate::record::reports::Reported;
-use crate::watch::stall::{Looking, Told};
+use crate::watch::looking::{Answer, Looking};
+use crate::watch::stall::Told;
 use crate::watch::telling::{keep, say_that_it_is_over};
 use crate::watch::{on_hang, others};
 use lazyguard_core::diagnose::Status;
+use lazyguard_core::evidence::Depth;
 use lazyguard_core::report::HangReport;
 use lazyguard_core::settings::ON_STALL;
 use lazyguard_core::stall::{is_same, Outcome, Stall};
@@ -19,6 +20,8 @@ use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 
 const LEAST_PAUSE: Nanos = 250_000_000;
+/// Between the two looks.
+const APART: Nanos = 1_000_000_000;
 /// The pause between looks at a process that rests or is slow, in thresholds.
 const LONGEST_PAUSE: u64 = 10;
 
@@ -49,11 +52,22 @@ impl Watch {
                 return self.look_later(now);
             }
             let threads = self.stalling.submitters.threads(guard);
-            self.stalling.looking = Some(Looking::begin(threads, now, !self.stalling.abandoned));
+            let deepest = if self.stalling.abandoned { Depth::Kernel } else { Depth::Memory };
+            self.stalling.looking = Some(Looking::begin(threads, APART, deepest));
             return;
         };
-        let Some((evidence, is_abandoned)) = looking.answer(now) else { return };
-        (self.stalling.looking, self.stalling.abandoned) = (None, self.stalling.abandoned || is_abandoned);
+        let evidence = match looking.answer(now) {
+            Answer::Later => return,
+            Answer::None => {
+                self.stalling.looking = None;
+                return self.look_later(now);
+            }
+            Answer::Is { evidence, left } => {
+                self.stalling.abandoned |= left;
+                evidence
+            }
+        };
+        self.stalling.looking = None;
         let since = self.stalling.rhythm.newest();
         let lasts = now.saturating_sub(since.max(self.awake_since));
         let told = self.stalling.told.as_ref();
