@@ -7,11 +7,12 @@
 //!    command `lazyguard run` leaves one for each rank without a guard, such as one that imports its modules.
 //! 3. The rank that waits reads the statements whenever it asks ([`Others`]). While one of them moves, the wait is slow. It is a hang once none has
 //!    moved for the threshold, or where the setting's time is over. A process that waits for peers itself does not move, whatever its threads do.
+//! 4. A process that stands still, and waits for no peers, is named with what it stands at: soon after the question, and in the report of the hang.
 //!
 //! Must not: compare the clocks of two processes. A statement counts what it has seen, and its reader notes when that number grew.
 
 use crate::diagnose::LateRank;
-use crate::evidence::{Class, Evidence};
+use crate::evidence::{begun, namespace, Class, Evidence, Source};
 use crate::run_folder::file::{LATE, OF_A_JOB};
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -25,8 +26,13 @@ const LONGEST_PAUSE: Nanos = 1_000_000_000;
 /// The pause between two questions of a rank that waits.
 const LEAST_ASKS_EVERY: Nanos = 250_000_000;
 const LONGEST_ASKS_EVERY: Nanos = 5_000_000_000;
+/// At first it asks more often, so that the rank that is behind is named soon.
+const SOON: Nanos = 10_000_000_000;
+const ASKS_SOON: Nanos = 1_500_000_000;
 /// How long a process looks at itself after a question, at least.
 const LEAST_ASKED: Nanos = 10_000_000_000;
+/// A look takes at most one part in so many of the time.
+const LOOK_SHARE: Nanos = 10;
 /// More than a statement has.
 pub const MOST_BYTES: u64 = 16 << 10;
 const MOST_NAMED: usize = 8;
@@ -53,9 +59,17 @@ pub struct Statement {
     pub rank: String,
     pub host: String,
     pub process: u32,
+    /// With the number and the machine they tell the process from every other one; 0 and nothing where they are not known.
+    #[serde(default)]
+    pub began: u64,
+    #[serde(default)]
+    pub namespace: String,
     /// How often the process was looked at, and how often it had moved since the look before.
     pub looks: u64,
     pub moved: u64,
+    /// The time between the looks that have seen it stand still, since it last moved.
+    #[serde(default)]
+    pub stood_nanos: Nanos,
     /// Nothing where it waits for peers itself.
     pub class: Option<Class>,
     pub sentence: String,
@@ -66,11 +80,24 @@ impl Statement {
         serde_json::from_slice(bytes).ok()
     }
 
-    /// Adds a look. `submitted`: it has submitted since the look before.
-    pub fn looked(&mut self, evidence: &Evidence, submitted: bool) {
+    pub fn of(source: &Source, rank: String, host: String, process: u32) -> Self {
+        let (began, namespace) = (begun(source, process).unwrap_or(0), namespace(source));
+        Self { rank, host, process, began, namespace, ..Self::default() }
+    }
+
+    /// Whether its process has ended. A process of another machine, or numbered by another namespace, may live.
+    pub fn is_of_a_former_process(&self, source: &Source, host: &str) -> bool {
+        let can_tell = self.host == host && self.began != 0 && !self.namespace.is_empty();
+        can_tell && self.namespace == namespace(source) && begun(source, self.process) != Some(self.began)
+    }
+
+    /// Adds a look, and the time since the one before. `submitted`: it has submitted meanwhile.
+    pub fn looked(&mut self, evidence: &Evidence, submitted: bool, between: Nanos) {
         self.looks += 1;
         // One that lacks a processor goes on where it gets one.
-        self.moved += u64::from(evidence.moves || submitted || evidence.class == Class::Starved);
+        let moves = evidence.moves || submitted || evidence.class == Class::Starved;
+        self.moved += u64::from(moves);
+        self.stood_nanos = if moves { 0 } else { self.stood_nanos.saturating_add(between) };
         self.class = Some(if submitted && !evidence.moves { Class::Computes } else { evidence.class });
         self.sentence = match submitted && !evidence.moves {
             true => "submits work".to_owned(),
@@ -80,19 +107,14 @@ impl Statement {
 
     pub fn waits(&mut self) {
         self.looks += 1;
-        self.class = None;
+        (self.class, self.stood_nanos) = (None, 0);
         self.sentence.clear();
     }
 }
 
-/// The pause between two looks at a process while a rank waits.
-pub fn pause(threshold: Nanos) -> Nanos {
-    (threshold / 4).clamp(LEAST_PAUSE, LONGEST_PAUSE)
-}
-
-/// How often a rank that waits asks, and reads what the others say.
-pub fn asks_every(threshold: Nanos) -> Nanos {
-    (threshold / 4).clamp(LEAST_ASKS_EVERY, LONGEST_ASKS_EVERY)
+/// The pause between two looks at a process while a rank waits, the last of which has cost so much.
+pub fn pause(threshold: Nanos, cost: Nanos) -> Nanos {
+    (threshold / 4).clamp(LEAST_PAUSE, LONGEST_PAUSE).max(cost.saturating_mul(LOOK_SHARE))
 }
 
 /// How long a process looks at itself after the newest question.
@@ -102,8 +124,9 @@ pub fn asked_for(threshold: Nanos) -> Nanos {
 
 struct Known {
     newest: Statement,
-    /// When its number of moves last grew.
+    /// When its number of moves last grew, and when that of its looks.
     moved: Option<Nanos>,
+    looked: Nanos,
 }
 
 /// The statements that a waiting rank has read, by their files' names.
@@ -119,27 +142,51 @@ impl Others {
         self.asked.get_or_insert(now);
     }
 
+    /// The pause before the next question.
+    pub fn asks_again_in(&self, now: Nanos, threshold: Nanos) -> Nanos {
+        let is_new = self.asked.is_none_or(|asked| now.saturating_sub(asked) < SOON);
+        (threshold / 4).clamp(LEAST_ASKS_EVERY, if is_new { ASKS_SOON } else { LONGEST_ASKS_EVERY })
+    }
+
     pub fn hear(&mut self, file: &str, statement: Statement, now: Nanos) {
-        let before = self.known.get(file).map_or((0, None), |known| (known.newest.moved, known.moved));
-        let moved = if statement.moved > before.0 { Some(now) } else { before.1 };
-        self.known.insert(file.to_owned(), Known { newest: statement, moved });
+        let before = self.known.get(file);
+        let grew = |of: fn(&Statement) -> u64| of(&statement) > before.map_or(0, |known| of(&known.newest));
+        let moved = if grew(|says| says.moved) { Some(now) } else { before.and_then(|known| known.moved) };
+        let looked = if grew(|says| says.looks) { now } else { before.map_or(now, |known| known.looked) };
+        self.known.insert(file.to_owned(), Known { newest: statement, moved, looked });
     }
 
     /// The ranks that are late and move; none of them as long as they may not have answered yet. `None`: no process of the job moves.
     pub fn late(&self, now: Nanos, threshold: Nanos, awake_since: Nanos) -> Option<Vec<LateRank>> {
-        let still = threshold.max(LEAST_STILL);
-        let lasts = |since: Nanos| now.saturating_sub(since) < still;
+        let lasts = |since: Nanos| now.saturating_sub(since) < is_new_for(threshold);
         let is_late = |known: &&Known| known.moved.is_some_and(lasts) && known.newest.class.is_some();
         let late: Vec<_> = self.known.values().filter(is_late).take(MOST_NAMED).map(Known::named).collect();
         let asked = self.asked.unwrap_or(now).max(awake_since);
         (!late.is_empty() || lasts(asked)).then_some(late)
     }
+
+    /// The ranks that stand still, and do not wait for others themselves, as far as is known; those first of which more is known than that they wait.
+    pub fn standing(&self, now: Nanos, threshold: Nanos) -> Vec<LateRank> {
+        let stands = |known: &&Known| {
+            let speaks = now.saturating_sub(known.looked) < is_new_for(threshold);
+            speaks && known.newest.class.is_some() && known.newest.stood_nanos > 0
+        };
+        let mut standing: Vec<_> = self.known.values().filter(stands).map(Known::named).collect();
+        standing.sort_by_key(|rank| matches!(rank.class, Class::Waits | Class::Rests | Class::Peer));
+        standing.truncate(MOST_NAMED);
+        standing
+    }
+}
+
+/// How long what a process has said of itself holds.
+fn is_new_for(threshold: Nanos) -> Nanos {
+    threshold.max(LEAST_STILL)
 }
 
 impl Known {
     fn named(&self) -> LateRank {
-        let Statement { rank, host, process, class, sentence, .. } = self.newest.clone();
-        LateRank { rank, host, process, class: class.unwrap_or(Class::Waits), sentence }
+        let Statement { rank, host, process, class, sentence, stood_nanos, .. } = self.newest.clone();
+        LateRank { rank, host, process, class: class.unwrap_or(Class::Waits), sentence, stood_nanos }
     }
 }
 
@@ -173,8 +220,8 @@ mod tests {
             for second in seconds.chars() {
                 self.at += SECOND;
                 match second {
-                    'm' => self.says.looked(&evidence(Class::Computes, true), false),
-                    's' => self.says.looked(&evidence(Class::File, false), false),
+                    'm' => self.says.looked(&evidence(Class::Computes, true), false, SECOND),
+                    's' => self.says.looked(&evidence(Class::File, false), false, SECOND),
                     'w' => self.says.waits(),
                     _ => continue,
                 }
@@ -230,8 +277,8 @@ mod tests {
         play.does("sssss");
         assert_eq!(play.late(), None);
         // Between two reads it has moved, and stands again.
-        play.says.looked(&evidence(Class::Computes, true), false);
-        play.says.looked(&evidence(Class::File, false), false);
+        play.says.looked(&evidence(Class::Computes, true), false, SECOND);
+        play.says.looked(&evidence(Class::File, false), false, SECOND);
         play.does("s");
         assert_eq!(play.late(), Some(1));
     }
@@ -249,10 +296,59 @@ mod tests {
     }
 
     #[test]
+    fn a_rank_that_stands_still_is_named_with_the_time_that_the_looks_have_seen() {
+        let mut play = Play::new();
+        let named = |play: &Play| {
+            let ranks = play.others.standing(play.at, 5 * SECOND).into_iter();
+            ranks.map(|rank| (rank.process, rank.stood_nanos / SECOND)).collect::<Vec<_>>()
+        };
+        assert_eq!(named(play.does("mm")), []);
+        assert_eq!(named(play.does("sss")), [(7, 3)], "though it moved a moment ago");
+        assert_eq!(named(play.does("w")), []);
+        assert_eq!(named(play.does("s")), [(7, 1)]);
+        // What only waits comes behind.
+        let mut waits = Statement { process: 6, ..Statement::default() };
+        waits.looked(&evidence(Class::Waits, false), false, SECOND);
+        play.others.hear("host-6", waits, play.at);
+        assert_eq!(named(&play), [(7, 1), (6, 1)]);
+        assert_eq!(named(play.does("     ")), [], "it says nothing any more");
+    }
+
+    #[test]
+    fn a_rank_asks_often_at_first() {
+        let mut others = Others::default();
+        let of = |others: &Others, now, threshold| others.asks_again_in(now, threshold);
+        assert_eq!(of(&others, 0, 30 * SECOND), ASKS_SOON);
+        others.ask(SECOND);
+        assert_eq!(
+            [SECOND / 10, 3 * SECOND].map(|threshold| of(&others, SECOND, threshold)),
+            [SECOND / 4, 3 * SECOND / 4]
+        );
+        assert_eq!([10, 11].map(|now| of(&others, now * SECOND, 30 * SECOND)), [ASKS_SOON, 5 * SECOND]);
+    }
+
+    #[test]
+    fn a_statement_of_a_process_that_has_ended_is_known() {
+        let (source, host) = (Source::machine(), "node7");
+        let own = Statement::of(&source, "1".to_owned(), host.to_owned(), std::process::id());
+        assert!(own.began != 0 && own.namespace.starts_with("pid:["), "{own:?}");
+        assert!(!own.is_of_a_former_process(&source, host));
+        let another = Statement { began: own.began + 1, ..own.clone() };
+        assert!(another.is_of_a_former_process(&source, host));
+        let elsewhere = [
+            Statement { host: "node8".to_owned(), ..another.clone() },
+            Statement { namespace: "pid:[1]".to_owned(), ..another.clone() },
+            Statement { namespace: String::new(), ..another.clone() },
+            Statement { began: 0, ..another },
+        ];
+        assert!(elsewhere.iter().all(|says| !says.is_of_a_former_process(&source, host)));
+    }
+
+    #[test]
     fn submitting_and_the_lack_of_a_processor_are_moves() {
         let moved = |class: Class, moves: bool, submitted: bool| {
             let mut says = Statement::default();
-            says.looked(&evidence(class, moves), submitted);
+            says.looked(&evidence(class, moves), submitted, SECOND);
             (says.moved, says.sentence)
         };
         assert_eq!(moved(Class::File, false, false), (0, "is seen: file".to_owned()));
@@ -263,7 +359,8 @@ mod tests {
 
     #[test]
     fn looks_follow_each_other_at_a_quarter_of_the_threshold_within_limits() {
-        assert_eq!([0, 2 * SECOND, 30 * SECOND].map(pause), [SECOND / 5, SECOND / 2, SECOND]);
+        assert_eq!([0, 2 * SECOND, 30 * SECOND].map(|threshold| pause(threshold, 0)), [SECOND / 5, SECOND / 2, SECOND]);
+        assert_eq!(pause(2 * SECOND, SECOND / 4), 5 * SECOND / 2, "a look takes a tenth of the time at most");
         assert_eq!([SECOND, 30 * SECOND].map(asked_for), [10 * SECOND, 60 * SECOND]);
     }
 }

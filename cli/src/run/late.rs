@@ -11,7 +11,7 @@ use super::root::process_with;
 use super::tree::descends;
 use crate::folder::exists;
 use crate::machine::{files, host_name, Beside};
-use lazyguard_core::evidence::{Depth, Evidence, Look, Source};
+use lazyguard_core::evidence::{Depth, Look, Looks, Source};
 use lazyguard_core::late::{self, Statement};
 use lazyguard_core::run_folder::file::OF_A_JOB;
 use lazyguard_core::settings::{self, Settings};
@@ -55,7 +55,11 @@ struct Watch {
     /// The newest question in each marker.
     asked: BTreeMap<PathBuf, Vec<u8>>,
     asked_until: Option<Instant>,
-    before: HashMap<u32, (Look, Instant)>,
+    /// When its first round began.
+    began: Option<Instant>,
+    looks: HashMap<u32, Looks>,
+    /// The time that the newest looks have taken.
+    cost: Duration,
     says: BTreeMap<String, Statement>,
     /// When a rank that was spoken for was first seen with a guard.
     guarded: HashMap<String, Instant>,
@@ -65,7 +69,7 @@ struct Watch {
 impl Watch {
     fn pause(&self) -> Duration {
         Duration::from_nanos(match self.asked_until {
-            Some(_) => late::pause(self.threshold),
+            Some(_) => late::pause(self.threshold, nanos(self.cost)),
             None => (self.threshold / 2).clamp(250_000_000, 1_500_000_000),
         })
     }
@@ -97,29 +101,28 @@ impl Watch {
     }
 
     fn look(&mut self, now: Instant) {
-        let mut looked = HashMap::new();
+        let (begin, source) = (Instant::now(), Source::machine());
+        let at = nanos(now.saturating_duration_since(*self.began.get_or_insert(now)));
+        let mut former = std::mem::take(&mut self.looks);
         let ranks = self.without_a_guard(now);
         self.says.retain(|rank, _| ranks.contains_key(rank));
         for (rank, processes) in ranks {
-            let seen: Vec<_> = processes
-                .into_iter()
-                .map(|one| (one, Look::take(&Source::machine(), one, &[], Depth::Kernel)))
-                .collect();
-            let compared = seen.iter().filter_map(|(process, look)| {
-                let (before, at) = self.before.get(process)?;
-                Some(Evidence::of(before, look, now.saturating_duration_since(*at).as_nanos() as u64))
+            let compared = processes.into_iter().filter_map(|process| {
+                let looks = self.looks.entry(process).or_insert(former.remove(&process).unwrap_or_default());
+                looks.add(Look::take(&source, process, &[], Depth::Kernel), at)
             });
             // The wrapper of a rank waits for the rank itself.
-            if let Some(evidence) = compared.max_by_key(|evidence| evidence.moves) {
-                let host = host_name().unwrap_or_default();
-                let new = Statement { rank: rank.clone(), host, ..Statement::default() };
-                let says = self.says.entry(rank).or_insert(new);
-                says.process = evidence.process;
-                says.looked(&evidence, false);
+            if let Some((evidence, between)) = compared.max_by_key(|(evidence, _)| evidence.moves) {
+                let process = evidence.process;
+                let new = || Statement::of(&source, rank.clone(), host_name().unwrap_or_default(), process);
+                let says = self.says.entry(rank.clone()).or_insert_with(new);
+                if says.process != process {
+                    *says = Statement { looks: says.looks, moved: says.moved, ..new() };
+                }
+                says.looked(&evidence, false, between);
             }
-            looked.extend(seen.into_iter().map(|(process, look)| (process, (look, now))));
         }
-        self.before = looked;
+        self.cost = begin.elapsed();
         self.write();
     }
 
@@ -157,10 +160,14 @@ impl Watch {
     }
 
     fn forget(&mut self) {
-        (self.asked_until, self.before, self.guarded) = (None, HashMap::new(), HashMap::new());
+        (self.asked_until, self.looks, self.guarded) = (None, HashMap::new(), HashMap::new());
         self.says.clear();
         self.write();
     }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// By its environment at its start.
@@ -200,13 +207,13 @@ mod tests {
         };
         fs::write(&marker, "17 node7 1 0\n").unwrap();
         (0..2).for_each(|_| round(&mut watch, 300));
-        assert!(watch.before.is_empty() && says().is_none(), "no rank asks");
+        assert!(watch.looks.is_empty() && says().is_none(), "no rank asks");
         fs::write(&marker, "17 node7 1 0\nlate 18 node7 1 0\n").unwrap();
         (0..3).for_each(|_| round(&mut watch, 300));
         let said = says().unwrap();
         assert_eq!((said.rank.as_str(), said.process, said.moved), ("7", rank.id(), said.looks), "{said:?}");
         round(&mut watch, 60_000);
-        assert!(says().is_none() && watch.before.is_empty(), "no rank asks any more");
+        assert!(says().is_none() && watch.looks.is_empty(), "no rank asks any more");
         // One with a guard speaks for itself.
         fs::create_dir(folder.join(format!("rank7-{}", rank.id()))).unwrap();
         fs::write(folder.join(format!("rank7-{}/log.jsonl", rank.id())), "").unwrap();

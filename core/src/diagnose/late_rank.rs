@@ -18,6 +18,9 @@ pub struct LateRank {
     pub class: Class,
     /// Its activity, after its name: "computes".
     pub sentence: String,
+    /// The time in which looks have seen it stand still; 0 where it moves.
+    #[serde(default)]
+    pub stood_nanos: Nanos,
 }
 
 /// Why a wait for other ranks is no hang.
@@ -33,9 +36,13 @@ const MOST_NAMED: usize = 2;
 
 impl LateRank {
     pub fn in_words(&self) -> String {
+        let stands = match self.stood_nanos {
+            0 => String::new(),
+            nanos => format!(", and has stood still for {}", lasted(nanos)),
+        };
         match self.rank.as_str() {
-            "" => format!("process {} {}", self.process, self.sentence),
-            rank => format!("rank {rank} (process {}) {}", self.process, self.sentence),
+            "" => format!("process {} {}{stands}", self.process, self.sentence),
+            rank => format!("rank {rank} (process {}) {}{stands}", self.process, self.sentence),
         }
     }
 }

@@ -8,7 +8,14 @@ const ALL_REDUCE: &str = "ncclDevKernel_AllReduce_Sum_f32_RING_LL";
 
 fn rank(number: u32) -> LateRank {
     let (process, sentence) = (4240 + number, "computes".to_owned());
-    LateRank { rank: number.to_string(), host: "node7".to_owned(), process, class: Class::Computes, sentence }
+    LateRank {
+        rank: number.to_string(),
+        host: "node7".to_owned(),
+        process,
+        class: Class::Computes,
+        sentence,
+        stood_nanos: 0,
+    }
 }
 
 fn with(story: &TestTrace, ranks: Vec<LateRank>, most_nanos: u64) -> Diagnosis {
@@ -39,6 +46,18 @@ fn a_wait_for_a_rank_that_moves_is_slow_until_the_most_is_over() {
     let many = with(&story, (1..=4).map(rank).collect(), NOW).slow[0].clone();
     assert!(many.contains("rank 2 (process 4242) computes; 2 more move as well; that is late"), "{many}");
     assert_eq!(with(&story, vec![rank(1)], NOW - SECOND).status, Status::Hang, "the most is over");
+}
+
+#[test]
+fn a_rank_that_stands_still_is_named_behind_the_wait_for_it() {
+    let story = waits(ALL_REDUCE, "cuStreamSynchronize", Some(0));
+    let mut snapshot = story.snapshot();
+    snapshot.standing = vec![LateRank { sentence: "opens /data/x".to_owned(), stood_nanos: 5 * SECOND, ..rank(1) }];
+    let summary = crate::report::PreloadSummary::default();
+    let head = crate::report::HangReport::new(7, "train", None, snapshot, summary).head(None);
+    assert!(head[0].starts_with("HANG ") && head[1].starts_with("LG208 (likely): "), "{head:#?}");
+    assert_eq!(head[2], "  rank 1 (process 4241) opens /data/x, and has stood still for 5.0 s");
+    assert!(head[3].starts_with("  fix: "), "{head:#?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A standstill as plain data: everything that a diagnosis needs, and nothing else.
 
-use super::late_rank::LateSeen;
+use super::late_rank::{LateRank, LateSeen};
 use super::operation::{BusyStream, FedStream, OperationSeen, Origin, StreamRef};
 use super::wait::WaitSeen;
 use crate::api::{Call, ColdKind, ComputeTime, ThreadActivity};
@@ -187,6 +187,9 @@ pub struct Snapshot {
     /// Ranks that are late, where calls wait for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<LateSeen>,
+    /// Ranks that stand still and wait for no other, where calls wait for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub standing: Vec<LateRank>,
     /// When a driver call other than a poll's last began or ended.
     pub last_activity: Nanos,
     /// Whether the driver has been asked.

@@ -66,6 +66,7 @@ impl SnapshotBuilder {
             waiting: waiting.iter().map(|waits| waits.thread).collect(),
             blocked,
             late: None,
+            standing: Vec::new(),
             last_activity: self.activity,
             asked: self.asked,
             launch_blocking: self.environment.launch_blocking,

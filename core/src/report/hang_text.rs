@@ -13,8 +13,9 @@ use crate::diagnose::{chain, messages, BlockedCall, Code, Culprit, LateRank, Ori
 use crate::stall::Stall;
 use crate::Nanos;
 
-const MOST_SHORT: usize = 4;
+const MOST_SHORT: usize = 5;
 const MOST_PLACES: usize = 4;
+const MOST_STANDING: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Newest {
@@ -61,10 +62,15 @@ impl HangReport {
         Block::marked([line])
     }
 
-    /// The ranks that are late for what a slow report waits for.
+    /// The ranks that are late for what a slow report waits for, and those that stand still.
     pub fn late(&self) -> Block {
-        let ranks = self.snapshot.late.iter().flat_map(|late| &late.ranks).map(LateRank::in_words);
-        Block::marked([format!("{}: {}", self.heading(None), ranks.collect::<Vec<_>>().join("; "))])
+        let late = self.snapshot.late.iter().flat_map(|late| &late.ranks).map(LateRank::in_words);
+        let ranks: Vec<_> = late.chain(self.standing()).collect();
+        Block::marked([format!("{}: {}", self.heading(None), ranks.join("; "))])
+    }
+
+    fn standing(&self) -> impl Iterator<Item = String> + '_ {
+        self.snapshot.standing.iter().take(MOST_STANDING).map(LateRank::in_words)
     }
 
     /// The verdicts that came to a hang after its report.
@@ -161,6 +167,9 @@ impl HangReport {
             self.with_host_functions(format!("{} ({}): {sentence}", verdict.code, verdict.confidence.name())),
             self.with_host_functions(format!("  fix: {}", verdict.fix)),
         ];
+        if verdict.code == Code::LG208 {
+            lines.splice(1..1, self.standing().map(|rank| format!("  {rank}")));
+        }
         lines.extend(self.launched_at(verdict));
         lines
     }

@@ -81,7 +81,7 @@ impl Marker {
         let job = settings::job(environment::present_text);
         let look_every = match settings.hang_after_nanos {
             0 => LOOK_EVERY,
-            threshold => (threshold / 2).clamp(LEAST_LOOK_EVERY, LOOK_EVERY),
+            threshold => (threshold / 4).clamp(LEAST_LOOK_EVERY, LOOK_EVERY),
         };
         let marker = || Self { look_every, hears_hangs, ..Self::in_folder(&folder, job.as_deref()) };
         (!is_everybodys).then(marker)

@@ -1,13 +1,17 @@
 //! The statements of the job's processes about themselves while a rank waits (`lazyguard_core::late`): a file each, beside the job's marker.
 //!
+//! One that a killed process has left is removed by the next process of this machine that reads the folder.
+//!
 //! Must not: believe a file that another user can write, leave one at the end of the process, or be used on a thread of the program's but at exit.
 
 use super::marker::Marker;
 use super::run_folder;
 use crate::runtime::files;
+use lazyguard_core::evidence::Source;
 use lazyguard_core::folder::entries_of;
 use lazyguard_core::late::{self, Statement};
 use lazyguard_core::report::json;
+use lazyguard_core::run_folder::file::LATE;
 use lazyguard_core::settings::Settings;
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -72,9 +76,14 @@ impl Statements {
     /// The other processes' statements, by their files' names.
     pub fn others(&self) -> Vec<(String, Statement)> {
         let names = entries_of(&self.folder).filter_map(|entry| entry.name().to_str().map(str::to_owned));
-        let is_one = |name: &String| name.starts_with(&self.prefix) && !name.ends_with(late::UNFINISHED);
-        let others = names.filter(|name| is_one(name) && *name != self.own).take(MOST_READ);
-        others.filter_map(|name| Some((self.read(&name).ok()?, name))).map(|(says, name)| (name, says)).collect()
+        let others = names.filter(|name| name.starts_with(LATE) && *name != self.own).take(MOST_READ);
+        let said: Vec<_> = others.filter_map(|name| Some((self.read(&name).ok()?, name))).collect();
+        let (source, host) = (Source::machine(), run_folder::host_name());
+        let (left, says): (Vec<_>, Vec<_>) =
+            said.into_iter().partition(|(says, _)| says.is_of_a_former_process(&source, &host));
+        left.iter().for_each(|(_, name)| drop(fs::remove_file(self.folder.join(name))));
+        let of_this_job = |name: &str| name.starts_with(&self.prefix) && !name.ends_with(late::UNFINISHED);
+        says.into_iter().filter(|(_, name)| of_this_job(name)).map(|(says, name)| (name, says)).collect()
     }
 
     fn read(&self, name: &str) -> io::Result<Statement> {
@@ -102,6 +111,10 @@ mod tests {
         other.write(&says(2));
         third.write(&says(3));
         of_another_job.write(&says(4));
+        let begun = |process| Statement::of(&Source::machine(), String::new(), run_folder::host_name(), process);
+        let own_process = begun(std::process::id());
+        let killed = of("-b", 7);
+        killed.write(&Statement { began: own_process.began + 1, ..own_process });
         let read = |by: &Statements| {
             let mut read: Vec<_> = by.others().into_iter().map(|(_, says)| (says.process, says.moved)).collect();
             read.sort_unstable();
@@ -109,6 +122,7 @@ mod tests {
         };
         assert_eq!((read(&own), read(&of_another_job)), (vec![(2, 7), (3, 7)], vec![]));
         let path = |of: &Statements| folder.join(&of.own);
+        assert!(!path(&killed).exists(), "its process is another one");
         fs::set_permissions(path(&other), fs::Permissions::from_mode(0o602)).unwrap();
         fs::rename(path(&third), folder.join("elsewhere")).unwrap();
         symlink(folder.join("elsewhere"), path(&third)).unwrap();

@@ -6,14 +6,15 @@
 //! Must not: look at anything before a rank asks, or take a lock that a stuck thread can hold.
 
 use super::live_report::what_is_known;
+use super::looking::{Answer, Looking};
 use crate::record::marker::Marker;
 use crate::record::run_folder;
 use crate::record::statements::Statements;
 use crate::record::Guard;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{diagnose, waits_for_ranks, LateRank, LateSeen, Status};
-use lazyguard_core::evidence::{Depth, Evidence, Look, Source};
-use lazyguard_core::late::{asked_for, asks_every, pause, Others, Statement};
+use lazyguard_core::evidence::{Class, Depth, Evidence, Look, Looks, Source};
+use lazyguard_core::late::{asked_for, pause, Others, Statement};
 use lazyguard_core::report::{HangReport, WATCHES_COLLECTIVES};
 use lazyguard_core::state::ThreadSlot;
 use lazyguard_core::Nanos;
@@ -22,8 +23,8 @@ use std::sync::atomic::Ordering;
 const MOST_THREADS: usize = 64;
 
 fn of_process(guard: &Guard) -> Statement {
-    let (rank, host, process) = (guard.tracker.communicators().rank(&guard.rank), run_folder::host_name(), guard.id);
-    Statement { rank, host, process, ..Statement::default() }
+    let rank = guard.tracker.communicators().rank(&guard.rank);
+    Statement::of(&Source::machine(), rank, run_folder::host_name(), guard.id)
 }
 
 #[derive(Default)]
@@ -48,6 +49,7 @@ impl Peers {
             self.ask_again(guard, guard.now());
         }
         let ranks = self.late(guard, awake_since);
+        report.snapshot.standing = self.standing(guard);
         report.snapshot.late = ranks.map(|ranks| LateSeen { most_nanos: guard.settings.max_late_nanos, ranks });
         report.diagnosed_anew()
     }
@@ -57,7 +59,7 @@ impl Peers {
     pub fn ask_again(&mut self, guard: &Guard, now: Nanos) -> bool {
         let Some(own) = self.own.as_mut().filter(|_| now >= self.next) else { return false };
         let Some((marker, statements)) = guard.marker.as_ref().zip(guard.statements.as_ref()) else { return false };
-        self.next = now + asks_every(guard.settings.hang_after_nanos);
+        self.next = now + self.others.asks_again_in(now, guard.settings.hang_after_nanos);
         statements.waits.store(true, Ordering::Relaxed);
         own.waits();
         statements.write(own);
@@ -70,6 +72,10 @@ impl Peers {
         self.others.late(guard.now(), guard.settings.hang_after_nanos, awake_since)
     }
 
+    fn standing(&self, guard: &Guard) -> Vec<LateRank> {
+        self.others.standing(guard.now(), guard.settings.hang_after_nanos)
+    }
+
     /// Whether that wait is no longer one for late ranks; once.
     pub fn are_over(&mut self, guard: &Guard, since: Nanos, awake_since: Nanos) -> bool {
         let lasted = guard.now().saturating_sub(since.max(awake_since));
@@ -78,17 +84,21 @@ impl Peers {
         are_over && !were_over
     }
 
-    /// Takes what the late ranks do into the report of a slow wait. Whether one is late that it did not name; `None` where nothing is new.
+    /// Takes what the other ranks do into the report of a slow wait. Whether it names one that it did not name; `None` where nothing is new.
     pub fn name_in(&self, told: &mut HangReport, guard: &Guard, awake_since: Nanos) -> Option<bool> {
         let seen = told.snapshot.late.as_mut().filter(|_| told.status == Status::Slow)?;
-        let ranks = self.late(guard, awake_since).filter(|ranks| !ranks.is_empty())?;
+        let (ranks, standing) = (self.late(guard, awake_since)?, self.standing(guard));
+        let all: Vec<_> = ranks.iter().chain(&standing).collect();
+        let before: Vec<_> = seen.ranks.iter().chain(&told.snapshot.standing).collect();
         let same = |one: &LateRank, other: &LateRank| (&one.host, one.process) == (&other.host, other.process);
-        let says_same = |(one, other): (&LateRank, &LateRank)| same(one, other) && one.class == other.class;
-        if ranks.len() == seen.ranks.len() && ranks.iter().zip(&seen.ranks).all(says_same) {
+        let says_same = |(one, other): (&&LateRank, &&LateRank)| {
+            same(one, other) && one.class == other.class && (one.stood_nanos == 0) == (other.stood_nanos == 0)
+        };
+        if all.is_empty() || all.len() == before.len() && all.iter().zip(&before).all(says_same) {
             return None;
         }
-        let before = std::mem::replace(&mut seen.ranks, ranks);
-        let is_new = !seen.ranks.iter().all(|one| before.iter().any(|other| same(one, other)));
+        let is_new = !all.iter().all(|one| before.iter().any(|other| same(one, other)));
+        (seen.ranks, told.snapshot.standing) = (ranks, standing);
         told.slow = diagnose(&told.snapshot).slow;
         Some(is_new)
     }
@@ -106,15 +116,26 @@ impl Peers {
 #[derive(Default)]
 pub struct Speaker {
     asked_until: Nanos,
-    before: Option<Before>,
+    looks: Looks,
+    /// The earliest time of the next look.
+    next: Nanos,
+    calls: u64,
     says: Option<Statement>,
+    words: Words,
 }
 
-struct Before {
-    look: Look,
-    at: Nanos,
-    calls: u64,
+/// What the process stands at, with the paths and the Python frames that lie in its memory.
+#[derive(Default)]
+struct Words {
+    looking: Option<Looking>,
+    found: Option<Evidence>,
+    begun: Nanos,
+    /// A thread was left behind in the memory: no other starts.
+    left: bool,
 }
+
+/// A process that stands and moves by turns is looked into again after this time.
+const LOOKS_INTO_EVERY: Nanos = 5_000_000_000;
 
 impl Speaker {
     /// `asks`: a rank has asked since the last round. `leave` gives the thread descriptors of its own.
@@ -133,31 +154,75 @@ impl Speaker {
             if !waits {
                 statements.remove();
             }
-            *self = Self { asked_until: if waits { self.asked_until } else { 0 }, ..Self::default() };
+            let words = Words { left: self.words.left, ..Words::default() };
+            *self = Self { asked_until: if waits { self.asked_until } else { 0 }, words, ..Self::default() };
             return;
         }
-        if self.before.as_ref().is_some_and(|before| now < before.at + pause(threshold)) {
+        if now < self.next {
             return;
         }
         leave();
-        let look = Look::take(&Source::machine(), guard.id, &threads(guard), Depth::Kernel);
-        let (at, calls) = (guard.now(), calls(guard));
-        if let Some(before) = &self.before {
-            let evidence = Evidence::of(&before.look, &look, at.saturating_sub(before.at));
-            let submitted = calls != before.calls;
-            let says = self.says.get_or_insert_with(|| of_process(guard));
-            if (evidence.moves || submitted) && waits_since(guard, before.at) {
-                says.waits();
-            } else {
-                says.looked(&evidence, submitted);
+        let threads = threads(guard);
+        self.words.begin(&threads, now, pause(threshold, 0));
+        let look = Look::take(&Source::machine(), guard.id, &threads, Depth::Kernel);
+        let at = guard.now();
+        self.next = at + pause(threshold, at.saturating_sub(now));
+        let (then, submitted) = (self.looks.newest(), std::mem::replace(&mut self.calls, calls(guard)) != self.calls);
+        let (Some((evidence, between)), Some(then)) = (self.looks.add(look, at), then) else { return };
+        let moves = evidence.moves || submitted;
+        let (evidence, is_whole) = self.words.of(evidence, moves, at);
+        let says = self.says.get_or_insert_with(|| of_process(guard));
+        match call_since(guard, then).filter(|_| evidence.class == Class::Waits) {
+            _ if moves && waits_since(guard, then) => says.waits(),
+            Some(call) if !moves => {
+                says.looked(&Evidence { sentence: format!("is in {call}"), ..evidence }, false, between)
             }
-            // The watchdog may have found meanwhile that it waits.
-            if !statements.waits.load(Ordering::Relaxed) {
-                statements.write(says);
-            }
+            _ => says.looked(&evidence, submitted, between),
         }
-        self.before = Some(Before { look, at, calls });
+        // The watchdog may have found meanwhile that it waits.
+        if is_whole && !statements.waits.load(Ordering::Relaxed) {
+            statements.write(says);
+        }
     }
+}
+
+impl Words {
+    fn begin(&mut self, threads: &[u32], now: Nanos, apart: Nanos) {
+        let is_due = self.begun == 0 || now >= self.begun + LOOKS_INTO_EVERY;
+        if is_due && !self.left && self.looking.is_none() && self.found.is_none() {
+            self.looking = Some(Looking::begin(threads.to_vec(), apart, Depth::Memory));
+            self.begun = now;
+        }
+    }
+
+    /// What the process does, with these words where it stands; and whether they are all that there are to come.
+    fn of(&mut self, seen: Evidence, moves: bool, now: Nanos) -> (Evidence, bool) {
+        match self.looking.as_ref().map(|looking| looking.answer(now)) {
+            Some(Answer::Is { evidence, left }) => {
+                self.left |= left;
+                (self.looking, self.found) = (None, Some(evidence));
+            }
+            Some(Answer::None) => self.looking = None,
+            Some(Answer::Later) | None => {}
+        }
+        if moves {
+            self.found = None;
+            return (seen, true);
+        }
+        match &self.found {
+            Some(found) if !found.moves => {
+                let Evidence { class, sentence, python, .. } = found.clone();
+                (Evidence { class, sentence, python, ..seen }, true)
+            }
+            _ => (seen, self.looking.is_none()),
+        }
+    }
+}
+
+/// The driver call that a thread has been in since then.
+fn call_since(guard: &Guard, then: Nanos) -> Option<&'static str> {
+    let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
+    calls.map(|call| call.record).find(|record| record.entered <= then).map(|record| record.entry_point.symbol())
 }
 
 /// The main thread, and those that submit; PyTorch's own poll.

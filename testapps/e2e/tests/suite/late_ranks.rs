@@ -4,6 +4,7 @@ use crate::nccl::bare;
 use crate::run_passes_on::under;
 use lazyguard_e2e::{library, log_of, root, Running, Work, PATIENCE};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Far below the pause of a rank that is late, also after the time that the ranks have to answer.
 const THRESHOLD: &str = "400ms";
@@ -26,9 +27,13 @@ fn job_of(work: &Work, kind: &str, name: &str, seconds: u32) -> [String; 3] {
 }
 
 fn start(work: &Work, kind: &str, action: &str, round: u32, more: &[&str]) -> Running {
+    start_at(work, kind, action, round, THRESHOLD, more)
+}
+
+fn start_at(work: &Work, kind: &str, action: &str, round: u32, threshold: &str, more: &[&str]) -> Running {
     let name = format!("{kind}-{action}-{round}");
     let out = work.path().join(format!("out-{name}")).display().to_string();
-    let options = ["--hang-after", THRESHOLD, "--on-hang", action, "--fail-on", "hang", "--out", &out];
+    let options = ["--hang-after", threshold, "--on-hang", action, "--fail-on", "hang", "--out", &out];
     under(work, &[&options, more].concat(), &job(work, kind, &name)).start()
 }
 
@@ -112,6 +117,27 @@ fn process_of_rank(folder: &Path, rank: u32) -> PathBuf {
     let begin = format!("rank{rank}-");
     let is_it = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&begin));
     all.into_iter().find(is_it).unwrap_or_else(|| panic!("no rank {rank} in {}", folder.display()))
+}
+
+#[test]
+fn a_rank_that_stands_still_is_named_within_ten_seconds_of_the_threshold() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = start_at(&work, "fifo", "report", 0, "3s", &[]);
+    running.until("the threshold", PATIENCE, |running| running.stderr().contains("SLOW").then_some(()));
+    let since = Instant::now();
+    let path =
+        format!("opens {}/fifo-report-0/fifo, a FIFO whose other end no process has opened", work.path().display());
+    let is_named = |line: &str| {
+        line.contains("rank 1 (process ") && line.contains(&path) && line.contains("and has stood still for ")
+    };
+    running.until("the rank", PATIENCE, |running| running.stderr().lines().any(is_named).then_some(()));
+    assert!(since.elapsed() < Duration::from_secs(10), "{:?}: {}", since.elapsed(), running.stderr());
+    // The report of the hang says it as well.
+    running.until("the hang", PATIENCE, |running| {
+        let said = running.stderr();
+        let hang: Vec<_> = said.lines().skip_while(|line| !line.contains(" HANG ")).take(4).collect();
+        hang.iter().any(|line| is_named(line)).then_some(())
+    });
 }
 
 #[test]
