@@ -338,7 +338,12 @@ impl SnapshotBuilder {
     /// Takes in an observation of the process, or an answer of the driver.
     fn seen(&mut self, record: &Record) {
         match record.payload() {
-            Payload::Activity { thread, doing: Some(doing) } => drop(self.doing.insert(thread, doing)),
+            Payload::Activity { thread, doing: Some(doing) } => {
+                let known = self.doing.entry(thread).or_insert((record.entered, doing));
+                if known.1 != doing {
+                    *known = (record.entered, doing);
+                }
+            }
             // The thread has ended, or the guard no longer sees it.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, own, .. } => drop(self.held.insert(address, (record.entered, value, own))),

@@ -192,6 +192,8 @@ impl<'a> Decision<'a> {
         let watched = finding.may_be_meant || asked_only(finding) && finding.path.may_be_meant() && acts;
         let least = match finding.path.end {
             _ if finding.conclusive => threshold_nanos,
+            // No call shows that the kernel's end is waited for.
+            _ if finding.is_awaited => patience_nanos.max(threshold_nanos).saturating_mul(2),
             End::Driver if finding.calls.iter().all(|call| begins_a_context(call)) => {
                 patience_nanos.max(LEAST_TO_BEGIN)
             }
@@ -222,6 +224,7 @@ impl<'a> Decision<'a> {
 
     fn verdict(&self, finding: Finding<'a>) -> Verdict {
         let confidence = match (&finding.path.end, finding.code) {
+            (_, Code::LG299) if finding.is_awaited => Confidence::Likely,
             (_, Code::LG299) => Confidence::Possible,
             // A kernel of such a library hardly has another cause not to end.
             (_, Code::LG208) => Confidence::Likely,

@@ -26,6 +26,8 @@ pub(super) struct Finding<'a> {
     pub at_rest: Option<Nanos>,
     /// Whether no more is known against that stream than that the program asks about it now and then, or that no thread goes on.
     pub may_be_meant: bool,
+    /// Whether every thread waits, and only a host function behind the end of the path is known to wake one.
+    pub is_awaited: bool,
 }
 
 impl<'a> Finding<'a> {
@@ -43,6 +45,7 @@ impl<'a> Finding<'a> {
             conclusive: false,
             at_rest: None,
             may_be_meant: false,
+            is_awaited: false,
         }
     }
 }

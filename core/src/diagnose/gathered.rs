@@ -183,7 +183,8 @@ pub struct SnapshotBuilder {
     pub(super) owners: HashMap<u32, u64>,
     pub(super) from_the_beginning: bool,
     /// Observations: activity of threads, their processor time, content of memory, resident blocks of launches.
-    pub(super) doing: BTreeMap<u32, ThreadActivity>,
+    /// Each activity with the time since when it is known.
+    pub(super) doing: BTreeMap<u32, (Nanos, ThreadActivity)>,
     pub(super) computes: HashMap<u32, (Nanos, ComputeTime)>,
     pub(super) held: HashMap<u64, (Nanos, u64, bool)>,
     pub(super) resident: HashMap<LaunchKey, u64>,

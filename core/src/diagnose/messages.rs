@@ -373,6 +373,18 @@ pub(super) fn at_rest(on: &StreamRef, rested: Nanos) -> String {
     )
 }
 
+/// The sentence and the fix where every thread waits, and a host function behind a kernel may wake one.
+pub(super) fn awaits(function: u64, on: &StreamRef, kernel: &Culprit) -> (String, String) {
+    let (name, kernel, called) =
+        (kernel.operation.name(), kernel.name(), format!("the host function at {function:#x}"));
+    let sentence = format!(
+        "every thread waits for another, and only {called} is known to wake one: {on} calls it behind {kernel}, and {name} has not ended"
+    );
+    let fix =
+        format!("do what {name} waits for before the thread waits for {called}, or find out why {name} does not end");
+    (sentence, fix)
+}
+
 pub(super) fn asked(asked: &Asked) -> String {
     let (times, since) = (counted(asked.times, "time"), time(asked.since));
     format!("the program has asked for its state {times} since {since}, and the answer was \"not ready\" each time")

@@ -11,6 +11,7 @@
 //! | LG201 and LG202: the program did not ask to wait there, and the kernel may need the blocked work | after the threshold |
 //! | a cycle; with no runnable thread, a value in device memory that no submitted work may write, or a host function that waits for another thread | after the threshold |
 //! | what a kernel, a runnable thread, the host, another process or a running host function may still end; work of a destroyed stream; what the guard does not follow; a load that has to compile; any call that nothing explains | after three times the threshold without progress |
+//! | a kernel for which no thread waits in a call: a host function behind it is all that is known to wake one of the threads, which all wait | after six times the threshold |
 //!
 //! Until then it is slow. Only a cycle is *certain*; every other verdict is *likely* or *possible*.
 //!

@@ -1,7 +1,7 @@
 //! Streams and their operations, as a report names them.
 
-use super::graph::GraphSeen;
-use crate::api::{Asked, Call, StreamKind};
+use super::graph::{GraphPartSeen, GraphSeen};
+use crate::api::{Asked, Call, NodeKind, StreamKind};
 use crate::replay::{takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
@@ -103,6 +103,13 @@ impl OperationSeen {
     pub(crate) fn new(at: Nanos, call: Call, function: Option<String>, origin: Origin) -> Self {
         let (extent, launches, graph, host_function, launch) = (None, None, None, None, None);
         Self { at, call, function, extent, at_once: false, launches, graph, host_function, origin, launch }
+    }
+
+    /// The address of a host function that it calls, or its graph.
+    pub fn calls(&self) -> Option<u64> {
+        let is_one = |part: &&GraphPartSeen| part.kind == NodeKind::HostFunction;
+        let of_graph = || self.graph.iter().flat_map(|graph| &graph.parts).find(is_one)?.address;
+        self.host_function.or_else(of_graph)
     }
 
     pub fn waits_for_peers(&self) -> bool {

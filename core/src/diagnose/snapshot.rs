@@ -184,6 +184,9 @@ pub struct Snapshot {
     /// Threads outside driver calls that wait for another, without limit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<u32>,
+    /// Since when all of those are known to wait, or 0.
+    #[serde(default)]
+    pub waiting_since: Nanos,
     /// Ranks that are late, where calls wait for them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late: Option<LateSeen>,

@@ -242,7 +242,10 @@ impl TestTrace {
 
     /// An observation during a standstill.
     pub fn seen(&self, record: Record) -> &Self {
-        let at = NOW - SECOND;
+        self.seen_at(NOW - SECOND, record)
+    }
+
+    fn seen_at(&self, at: u64, record: Record) -> &Self {
         let record = Record { entered: at, returned: at, ..record };
         self.tracker.thread(self.thread).unwrap().push(&record, Lane::RareEvents);
         self
@@ -274,8 +277,12 @@ impl TestTrace {
     }
 
     pub fn thread_does(&self, thread: u32, doing: ThreadActivity) -> &Self {
+        self.thread_does_since(NOW - SECOND, thread, doing)
+    }
+
+    pub fn thread_does_since(&self, at: u64, thread: u32, doing: ThreadActivity) -> &Self {
         let raw = RawPayload::activity(thread, Some(doing));
-        self.seen(Record { kind: Kind::Activity, raw, ..Record::of(EntryPoint::of_class(Class::Init)) })
+        self.seen_at(at, Record { kind: Kind::Activity, raw, ..Record::of(EntryPoint::of_class(Class::Init)) })
     }
 
     /// The guard reads how much of a second a thread computed.

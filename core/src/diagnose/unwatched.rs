@@ -4,13 +4,16 @@
 //! goes on submitting to a stuck stream: neither operations that take no time count, nor those behind a host function that has not returned. Once
 //! a stream rests for the threshold, and the driver has called it busy since, its wait-for path is followed. A path that ends in a pattern is a
 //! finding. A path that ends in a running kernel, or in memory of the host that the program may store to when it likes, is a server's normal life:
-//! one line ([`Snapshot::unwatched`]). It is slow, and never a hang, if every thread waits for another and that kernel's end wakes none; and if the
-//! program asks for the stream's state in vain, by whichever calls. A poll beside which it does nothing is a hang like that of a single thread.
+//! one line ([`Snapshot::unwatched`]). It is slow, and never a hang, if every thread waits for another and that kernel's end wakes none; if a thread may wait
+//! for a host function or a write behind that kernel; and if the program asks for the stream's state in vain, by whichever calls. A poll beside which it does
+//! nothing is a hang like that of a single thread. So is a host function behind a kernel, after twice the time, where every thread waits for another and
+//! nothing else is known to wake one.
 //!
 //! Must not: take for busy a stream of which the driver has said nothing lately.
 
 use super::finding::Finding;
 use super::gathered::MOST_WAITS;
+use super::graph::GraphPartSeen;
 use super::messages;
 use super::needs::Decision;
 use super::operation::{BusyStream, OperationSeen, StreamRef};
@@ -18,7 +21,7 @@ use super::path::{End, Path};
 use super::snapshot::Snapshot;
 use super::verdict::Culprit;
 use super::wait::WaitSeen;
-use crate::api::{counted, Asked, Class, ThreadActivity};
+use crate::api::{counted, Asked, Class, Code, NodeKind, ThreadActivity};
 use crate::replay::in_turn;
 use crate::Nanos;
 
@@ -128,7 +131,10 @@ impl<'a> Decision<'a> {
             let is_new = !explained.contains(&stream.stream.number);
             let stands = |path: &Path<'a>| has_pattern(path) || self.waits_for_itself(stream, path);
             let asked = stream.asked.filter(|asked| self.snapshot.is_asked_for(stream, asked));
-            let counts = |path: &Path<'a>| is_new && (asked.is_some() || stands(path) || self.wakes_nobody(path));
+            let counts = |path: &Path<'a>| {
+                is_new
+                    && (asked.is_some() || stands(path) || self.wakes_nobody(path) || self.may_be_awaited(stream, path))
+            };
             let path = self.paths.from(stream.stream.number, self.snapshot.until(stream)).filter(counts);
             let Some(mut finding) = path.map(|path| self.of_path(path)) else { continue };
             let what = |finding: &Finding<'a>| (finding.code, finding.culprits.first().cloned());
@@ -141,9 +147,10 @@ impl<'a> Decision<'a> {
             finding.may_be_meant =
                 !stands(&finding.path) && !asked.is_some_and(|asked| self.snapshot.is_polled(&asked));
             if !has_pattern(&finding.path) {
-                finding.because.extend(called_behind(stream).into_iter().chain(all_wait(self.snapshot)));
+                finding.because.extend(signal_behind(stream).into_iter().chain(all_wait(self.snapshot)));
             }
             finding.conclusive = false;
+            self.await_a_host_function(stream, &mut finding);
             found.push(finding);
         }
         found
@@ -185,6 +192,33 @@ impl<'a> Decision<'a> {
         matches!(path.end, End::Runs(_)) && self.all_stand() && self.snapshot.streams.iter().all(wakes_none)
     }
 
+    /// Whether a thread may wait for what the stream is to do behind a kernel: each thread waits for another; or, while no thread calls the driver, one waits,
+    /// or looks at memory as far as can be seen.
+    fn may_be_awaited(&self, stream: &BusyStream, path: &Path<'a>) -> bool {
+        let Snapshot { at, patience_nanos, last_activity, blocked, waiting, runnable, .. } = self.snapshot;
+        let is_behind_a_kernel = matches!(path.end, End::Runs(_)) && stream.operations.iter().any(signals);
+        let is_quiet = || blocked.is_empty() && at.saturating_sub(*last_activity) >= *patience_nanos;
+        let may_wait = || !waiting.is_empty() || runnable.iter().any(|one| one.doing != ThreadActivity::Expecting);
+        is_behind_a_kernel && (self.all_stand() || is_quiet() && may_wait())
+    }
+
+    /// Makes the finding one of a host function that is not called, where nothing else is known to wake a thread.
+    fn await_a_host_function(&self, stream: &BusyStream, finding: &mut Finding<'a>) {
+        let Snapshot { at, patience_nanos, last_activity, waiting_since, streams, .. } = self.snapshot;
+        let stands = |s: &BusyStream| self.snapshot.stands_at_rest(s) || !s.operations.iter().any(signals);
+        let (End::Runs(kernel), Code::LG299, Some(function)) = (&finding.path.end, finding.code, calls_behind(stream))
+        else {
+            return;
+        };
+        if !self.all_stand() || !streams.iter().all(stands) {
+            return;
+        }
+        (finding.sentence, finding.fix) = messages::awaits(function, &stream.stream, kernel);
+        finding.is_awaited = true;
+        finding.at_rest = finding.at_rest.map(|at| at.max(*last_activity));
+        finding.may_be_meant = at.saturating_sub(*waiting_since) < *patience_nanos;
+    }
+
     /// The streams that its calls wait for, and those on its path.
     fn streams_of(&self, finding: &Finding<'a>) -> Vec<u32> {
         let path = &finding.path;
@@ -214,9 +248,9 @@ fn has_pattern(path: &Path<'_>) -> bool {
 }
 
 fn line(stands: &str, stream: &BusyStream, snapshot: &Snapshot) -> String {
-    let called = called_behind(stream).map(|called| format!(" in a call, and {called}")).unwrap_or_default();
+    let signal = signal_behind(stream).map(|signal| format!(" in a call, and {signal}")).unwrap_or_default();
     let all_wait = all_wait(snapshot).map(|all| format!("; {all}")).unwrap_or_default();
-    format!("{stands}; no thread waits for it{called}{all_wait}")
+    format!("{stands}; no thread waits for it{signal}{all_wait}")
 }
 
 fn has_run(culprit: &Culprit, at: Nanos) -> String {
@@ -230,9 +264,24 @@ fn stands_at(wait: &WaitSeen, holds: u64) -> String {
     format!("{} waits since {since} {unwritten}; it holds {holds}", wait.stream)
 }
 
-fn called_behind(stream: &BusyStream) -> Option<String> {
-    let address = stream.operations.iter().find_map(|op| op.host_function)?;
-    Some(format!("the host function at {address:#x} that {} is to call behind it may be waited for", stream.stream))
+/// Whether a thread may wait outside the driver for an operation: a host function, or the write of a value.
+fn signals(op: &OperationSeen) -> bool {
+    let writes = |part: &GraphPartSeen| part.kind == NodeKind::ValueWrite;
+    let graph_writes = || op.graph.iter().flat_map(|graph| &graph.parts).any(writes);
+    op.call.class() == Some(Class::WriteValue) || op.calls().is_some() || graph_writes()
+}
+
+fn calls_behind(stream: &BusyStream) -> Option<u64> {
+    stream.operations.iter().find_map(OperationSeen::calls)
+}
+
+fn signal_behind(stream: &BusyStream) -> Option<String> {
+    let on = &stream.stream;
+    if let Some(address) = calls_behind(stream) {
+        return Some(format!("the host function at {address:#x} that {on} is to call behind it may be waited for"));
+    }
+    let writes = stream.operations.iter().any(signals);
+    writes.then(|| format!("the value that {on} is to write behind it may be waited for"))
 }
 
 /// That the process does nothing by itself, as far as can be seen.

@@ -1,6 +1,7 @@
 //! Streams that no thread waits for.
 
 use super::super::test_trace::{TestTrace, NOW, SECOND};
+use super::super::verdict::Confidence;
 use crate::api::{Code, StreamKind, ThreadActivity};
 use crate::state::StreamKey;
 use crate::trace::{RawPayload, Record};
@@ -80,8 +81,67 @@ fn a_kernel_whose_end_wakes_none_of_the_threads_that_all_wait_is_slow_and_never_
     for doing in [ThreadActivity::Running, ThreadActivity::Sleeping, ThreadActivity::Expecting] {
         story(doing).check_well();
     }
-    let woken = story(ThreadActivity::Waiting);
-    woken.call(&woken.submit(0, SECOND + 20, "cuLaunchHostFunc"), 0).driver_says_busy(0).check_well();
+}
+
+/// A kernel runs on a stream that is to call a host function behind it, while the threads do this.
+fn host_function_behind_a_kernel(patience: u64, doing: &[ThreadActivity]) -> TestTrace {
+    let story = TestTrace::new().patient(patience);
+    let calls = Record { raw: RawPayload::about(0xca11), ..story.submit(0, SECOND + 10, "cuLaunchHostFunc") };
+    story.launch(0, SECOND, "spin").call(&calls, 0);
+    for (thread, doing) in (7..).zip(doing) {
+        story.thread_does_since(3 * SECOND, thread, *doing);
+    }
+    story.driver_says_busy(0);
+    story
+}
+
+#[test]
+fn a_host_function_behind_a_kernel_that_alone_may_wake_a_thread_is_slow_and_after_twice_the_patience_a_hang() {
+    let both = [ThreadActivity::Waiting, ThreadActivity::Waiting];
+    let slow = host_function_behind_a_kernel(6 * SECOND, &both);
+    slow.check_slow("has not ended: nothing known keeps it from ending, so it may only be slow");
+    let said = slow.diagnosis().slow.join("\n");
+    assert!(
+        said.contains("the host function at 0xca11 that stream 1 is to call behind it may be waited for"),
+        "{said}"
+    );
+    let hang = host_function_behind_a_kernel(4 * SECOND, &both);
+    hang.check_verdicts_of_streams(&[(Code::LG299, "spin")]);
+    let verdict = hang.diagnosis().verdicts.remove(0);
+    assert_eq!(verdict.confidence, Confidence::Likely);
+    let sentence = "every thread waits for another, and only the host function at 0xca11 is known to wake one: stream 1 calls it behind spin on \
+                    stream 1, and spin has not ended.";
+    assert_eq!(verdict.sentence, sentence);
+}
+
+#[test]
+fn a_thread_that_goes_on_or_began_to_wait_lately_or_work_that_moves_elsewhere_makes_no_hang_of_it() {
+    use ThreadActivity::{Expecting, Running, Sleeping, Waiting};
+    for doing in [[Waiting, Running], [Waiting, Sleeping], [Waiting, Expecting], [Running, Running]] {
+        host_function_behind_a_kernel(4 * SECOND, &doing)
+            .check_slow("has not ended: nothing known keeps it from ending");
+    }
+    // They may be a server's, which waits for requests.
+    host_function_behind_a_kernel(4 * SECOND, &[Expecting, Expecting]).check_well();
+    host_function_behind_a_kernel(4 * SECOND, &[]).check_well();
+    let lately = host_function_behind_a_kernel(4 * SECOND, &[Waiting]);
+    lately.thread_does_since(NOW - 3 * SECOND, 7, Running).thread_does_since(NOW - 2 * SECOND, 7, Waiting);
+    lately.check_slow("a signal's handler or another process");
+    let moves = host_function_behind_a_kernel(4 * SECOND, &[Waiting]);
+    moves.launch(1, NOW - SECOND, "step").call(&moves.submit(1, NOW - SECOND + 10, "cuLaunchHostFunc"), 0);
+    moves.driver_says_busy(0).check_slow("a signal's handler or another process");
+    let runs = host_function_behind_a_kernel(4 * SECOND, &[Waiting, Running]);
+    runs.launch(1, NOW - SECOND, "step").synchronize(1, NOW - SECOND + 10).driver_says_busy(0).check_well();
+}
+
+#[test]
+fn a_value_that_is_written_behind_a_kernel_may_be_waited_for_in_memory() {
+    let story = TestTrace::new().patient(4 * SECOND);
+    story.launch(0, SECOND, "spin").write(0, SECOND + 10, 0xf1a6, 1);
+    story.thread_does(7, ThreadActivity::Running).driver_says_busy(0);
+    story.check_slow("has not ended: nothing known keeps it from ending");
+    let said = story.diagnosis().slow.join("\n");
+    assert!(said.contains("the value that stream 1 is to write behind it may be waited for"), "{said}");
 }
 
 #[test]

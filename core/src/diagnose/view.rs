@@ -46,8 +46,8 @@ impl SnapshotBuilder {
         let busy_elsewhere: HashSet<u32> =
             blocked.iter().map(|call| call.thread).chain(self.host_threads.iter().copied()).collect();
         let elsewhere = self.doing.iter().filter(|(thread, _)| !busy_elsewhere.contains(thread));
-        let elsewhere = elsewhere.map(|(&thread, &doing)| RunnableThread { thread, doing });
-        let (runnable, waiting): (Vec<_>, Vec<_>) = elsewhere.partition(|thread| thread.doing.goes_on());
+        let elsewhere = elsewhere.map(|(&thread, &(since, doing))| (since, RunnableThread { thread, doing }));
+        let (runnable, waiting): (Vec<_>, Vec<_>) = elsewhere.partition(|(_, thread)| thread.doing.goes_on());
         Snapshot {
             at: self.last,
             threshold_nanos: threshold,
@@ -62,8 +62,9 @@ impl SnapshotBuilder {
             failures: view.failures(),
             host_functions: self.called.iter().flat_map(|called| self.host_functions_seen(called)).collect(),
             loads: view.loads(),
-            runnable,
-            waiting: waiting.iter().map(|waits| waits.thread).collect(),
+            runnable: runnable.into_iter().map(|(_, thread)| thread).collect(),
+            waiting_since: waiting.iter().map(|(since, _)| *since).max().unwrap_or(0),
+            waiting: waiting.into_iter().map(|(_, waits)| waits.thread).collect(),
             blocked,
             late: None,
             standing: Vec::new(),
@@ -89,7 +90,7 @@ impl SnapshotBuilder {
         let Record { stream, entered, .. } = called.record;
         let Payload::HostCall { function: address, submitted } = called.record.payload() else { return Vec::new() };
         let launches = if submitted == 0 { self.graphs_that_call(address, called) } else { vec![(stream, submitted)] };
-        let (thread, doing) = (called.thread, self.doing.get(&called.thread).copied());
+        let (thread, doing) = (called.thread, self.doing.get(&called.thread).map(|(_, doing)| *doing));
         // A host function does not block a stream that has completed it.
         let blocks =
             |(stream, submitted): &Launch| self.busy.get(stream).is_some_and(|on| *submitted > on.complete_until);

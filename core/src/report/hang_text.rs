@@ -9,7 +9,9 @@ use super::python_stack::{main_python, python_line};
 use super::{Block, Detail, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen};
 use crate::api::{counted, lasted, time_of_day};
 use crate::demangle::demangle;
-use crate::diagnose::{chain, messages, BlockedCall, Code, Culprit, LateRank, Origin, Status, Verdict};
+use crate::diagnose::{
+    chain, messages, BlockedCall, BusyStream, Code, Culprit, LateRank, OperationSeen, Origin, Status, Verdict,
+};
 use crate::stall::Stall;
 use crate::Nanos;
 
@@ -262,7 +264,7 @@ impl HangReport {
         let calls = self.snapshot.blocked.iter().map(|call| &call.origin);
         let origins = operations.map(|one| &one.operation.origin).chain(fed).chain(calls);
         let mut calls: Vec<_> = origins.flat_map(Origin::addresses).collect();
-        let mut functions: Vec<_> = self.snapshot.host_functions.iter().map(|host| host.address).collect();
+        let mut functions: Vec<_> = self.host_functions().collect();
         for addresses in [&mut calls, &mut functions] {
             addresses.sort_unstable();
             addresses.dedup();
@@ -271,15 +273,23 @@ impl HangReport {
         (calls, functions)
     }
 
+    /// The addresses of those that run, and of the first one that each stream is to call.
+    fn host_functions(&self) -> impl Iterator<Item = u64> + '_ {
+        let awaited = |stream: &BusyStream| stream.operations.iter().find_map(OperationSeen::calls);
+        let awaited = self.snapshot.streams.iter().filter_map(awaited);
+        self.snapshot.host_functions.iter().map(|host| host.address).chain(awaited)
+    }
+
     /// Names host functions in place of their addresses.
-    pub(super) fn with_host_functions(&self, mut line: String) -> String {
-        for host in &self.snapshot.host_functions {
-            if let Some(place) = self.place(host.address) {
-                line =
-                    line.replace(&format!("host function at {:#x}", host.address), &format!("host function {place}"));
-            }
+    pub(super) fn with_host_functions(&self, line: String) -> String {
+        const NOT_NAMED: &str = "host function at ";
+        if !line.contains(NOT_NAMED) {
+            return line;
         }
-        line
+        let named = self.host_functions().filter_map(|address| Some((address, self.place(address)?)));
+        named.fold(line, |line, (address, place)| {
+            line.replace(&format!("{NOT_NAMED}{address:#x}"), &format!("host function {place}"))
+        })
     }
 
     /// The lines after the head, each fact once.

@@ -319,8 +319,8 @@ impl Watch {
     /// No thread waits in a call, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
-        // Such a wait is looked at again.
-        let is_one = |report: &HangReport| report.status == Status::Hang || report.snapshot.late.is_some();
+        // What is slow is looked at again.
+        let is_one = |report: &HangReport| report.status != Status::Well;
         if !is_one(&report) {
             return;
         }

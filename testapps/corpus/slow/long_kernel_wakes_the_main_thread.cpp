@@ -1,6 +1,6 @@
 // The main thread waits for a condition variable that a host function behind a long kernel signals, as in a framework's run-time system, and
 // no thread is in a call.
-// expect: none
+// expect: slow
 // card: yes
 #include "../corpus.hpp"
 
