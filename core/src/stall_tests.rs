@@ -64,7 +64,17 @@ fn a_long_pause_at_the_start_begins_the_count_anew_and_a_later_one_counts() {
 
 fn evidence(class: Class, moves: bool) -> Evidence {
     let (sentence, none) = ("waits".to_owned(), Vec::new());
-    Evidence { process: 7, class, moves, sentence, python: Vec::new(), lacks: none.clone(), names: none }
+    Evidence {
+        process: 7,
+        class,
+        moves,
+        sentence,
+        of_job: false,
+        peer: None,
+        python: Vec::new(),
+        lacks: none.clone(),
+        names: none,
+    }
 }
 
 fn frame(line: u32) -> PythonFrame {

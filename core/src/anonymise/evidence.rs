@@ -7,7 +7,7 @@ use crate::evidence::{Evidence, PythonFrame};
 
 /// A copy of the evidence.
 pub fn evidence(seen: &Evidence, pseudonyms: &mut Pseudonyms) -> Evidence {
-    let Evidence { process, class, moves, sentence, python, lacks: _, names } = seen;
+    let Evidence { process, class, moves, sentence, of_job, peer, python, lacks: _, names } = seen;
     let told = in_pseudonyms(sentence, names, pseudonyms);
     let is_whole = !told.contains(['/', '"', '`']);
     let mut frame = |frame: &PythonFrame| PythonFrame {
@@ -19,6 +19,8 @@ pub fn evidence(seen: &Evidence, pseudonyms: &mut Pseudonyms) -> Evidence {
         process: *process,
         class: *class,
         moves: *moves,
+        of_job: *of_job,
+        peer: *peer,
         python: python.iter().map(&mut frame).collect(),
         sentence: if is_whole { told } else { class.name().to_owned() },
         lacks: Vec::new(),
@@ -78,6 +80,8 @@ mod tests {
             process: 7,
             class: Class::Child,
             moves: true,
+            of_job: true,
+            peer: Some(812),
             sentence: sentence.to_owned(),
             python,
             lacks: Vec::new(),

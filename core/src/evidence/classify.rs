@@ -31,11 +31,13 @@ pub(super) struct Told {
     pub sentence: String,
     /// The paths, hosts and names in the sentence.
     pub names: Vec<String>,
+    pub of_job: bool,
+    pub peer: Option<u32>,
 }
 
 impl Told {
     fn new(class: Class, sentence: impl Into<String>) -> Self {
-        Self { class, moves: false, sentence: sentence.into(), names: Vec::new() }
+        Self { class, moves: false, sentence: sentence.into(), names: Vec::new(), of_job: false, peer: None }
     }
 
     fn moves(self, moves: bool) -> Self {
@@ -88,8 +90,8 @@ impl Evidence {
             Class::Waits | Class::Lock | Class::Child => after.lacks.clone(),
             _ => Vec::new(),
         };
-        let Told { class, moves, sentence, names, .. } = told;
-        Self { process: after.process, class, moves, sentence, python, lacks, names }
+        let Told { class, moves, sentence, names, of_job, peer } = told;
+        Self { process: after.process, class, moves, sentence, of_job, peer, python, lacks, names }
     }
 }
 
@@ -112,8 +114,9 @@ fn in_python(process: &Process, thread: &Thread, told: Told) -> Told {
             if waits && matches!(thread.wait, Wait::Futex { .. } | Wait::Sleeps) && told.class != Class::Ends =>
         {
             let sentence = format!("waits for other ranks on the host, in {function} of torch.distributed");
-            Told { class: Class::Peer, sentence, ..told }
+            Told { class: Class::Peer, sentence, of_job: true, ..told }
         }
+        (Class::Peer, _, Some(_)) => Told { of_job: true, ..told },
         _ => told,
     };
     let Some(frame) = python::own(frames) else { return told };
@@ -254,7 +257,8 @@ impl Compared<'_> {
                     true => format!("waits for the store of the job at {at}"),
                     false => format!("waits for {} of {at}", peer.verb),
                 };
-                Told::new(Class::Peer, sentence).moves(goes_on).names([at, peer.host.clone()])
+                let told = Told::new(Class::Peer, sentence).moves(goes_on).names([at, peer.host.clone()]);
+                Told { of_job: store, peer: self.after.other_end(peer).map(|other| other.process), ..told }
             }
             Wait::Socket => self
                 .children(process, followed, false)

@@ -5,7 +5,7 @@
 use super::kernel::{Descriptor, Stat};
 use super::process::{Process, Reader};
 use super::source::Source;
-use super::wait::Wait;
+use super::wait::{Peer, Wait};
 use super::Depth;
 
 const MOST_DESCENDANTS: usize = 256;
@@ -43,10 +43,10 @@ impl Look {
             }
             at += 1;
         }
-        // A process that has not been started by this one may hold the other end of its pipe, or the lock of its file.
+        // A process that has not been started by this one may hold the other end of its pipe or connection, or the lock of its file.
         let others = look.wanted().into_iter().filter_map(|wanted| match wanted {
             Wanted::Process(process) => Some(process),
-            Wanted::Pipe(link) => all
+            Wanted::End(link) => all
                 .iter()
                 .copied()
                 .take(MOST_ASKED)
@@ -77,6 +77,12 @@ impl Look {
         self.seen.iter().filter(move |seen| seen.process != own && seen.descriptors.iter().any(is_other_end))
     }
 
+    /// The process that has the other end of a connection.
+    pub(super) fn other_end(&self, peer: &Peer) -> Option<&Process> {
+        let link = peer.link.as_ref()?;
+        self.seen.iter().find(|seen| seen.descriptors.iter().any(|one| one.link == *link))
+    }
+
     fn wanted(&self) -> Vec<Wanted> {
         let Some(first) = self.seen.first() else { return Vec::new() };
         let mut wanted = Vec::new();
@@ -88,10 +94,13 @@ impl Look {
             for wait in waits {
                 match wait {
                     Wait::FileLock(_, Some(owner)) => wanted.push(Wanted::Process(*owner)),
+                    Wait::Peer(peer) if first.store != Some(peer.port) && self.other_end(peer).is_none() => {
+                        wanted.extend(peer.link.clone().map(Wanted::End));
+                    }
                     Wait::Pipe { link, writes }
                         if !link.is_empty() && self.holders(self.process, link, *writes).next().is_none() =>
                     {
-                        wanted.push(Wanted::Pipe(link.clone()));
+                        wanted.push(Wanted::End(link.clone()));
                     }
                     _ => {}
                 }
@@ -103,7 +112,8 @@ impl Look {
 
 enum Wanted {
     Process(u32),
-    Pipe(String),
+    /// The one that has this pipe or socket.
+    End(String),
 }
 
 fn uptime(source: &Source) -> u64 {

@@ -114,6 +114,12 @@ pub struct Evidence {
     pub moves: bool,
     /// The sentence's rest, after the process or its rank: "reads /data/shard-17.tar (nfs4 from server:/data) for 41 s".
     pub sentence: String,
+    /// Whether it waits for its job: the store, or other ranks.
+    #[serde(default)]
+    pub of_job: bool,
+    /// The process of this machine at the other end of the connection that it waits at.
+    #[serde(default)]
+    pub peer: Option<u32>,
     /// The main thread's Python frames.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub python: Vec<PythonFrame>,

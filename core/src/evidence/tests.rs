@@ -180,6 +180,32 @@ fn a_server_that_does_not_answer_is_a_peer_and_a_listening_socket_rest() {
 }
 
 #[test]
+fn the_other_end_of_a_connection_is_the_jobs_or_a_process_of_the_machine() {
+    let tree = Tree::new("ends");
+    let receives = "45 0x57 0x7fe2 0xa 0x0 0x0 0x0 0x7ffc 0x7fe5";
+    tree.process(898, 761, "python3", 'S', receives, "wait_woken").descriptor(898, 87, "socket:[247]", "02");
+    tree.process(77, 1, "nginx", 'S', "", "").descriptor(77, 5, "socket:[555]", "02");
+    let line = |ends: &str, inode: u32| format!(" 0: {ends} 01 0:0 00:0 0 0 0 {inode} 1 0 20\n");
+    let (own, other) = (line("0100007F:C637 0100007F:1F90", 247), |inode| line("0100007F:1F90 0100007F:C637", inode));
+    let of = |depth| {
+        let look = tree.look(898, depth);
+        let Evidence { class, of_job, peer, .. } = Evidence::of(&look, &look, SECOND);
+        (class, of_job, peer)
+    };
+    tree.file("proc/898/net/tcp", &format!("sl local\n{own}{}", other(555))).file("proc/898/environ", "A=1\0").memory(
+        898,
+        0,
+        &[0],
+    );
+    assert_eq!(of(Depth::Memory), (Class::Peer, false, Some(77)));
+    assert_eq!(of(Depth::Kernel), (Class::Peer, false, None), "other processes are not looked through");
+    tree.file("proc/898/net/tcp", &format!("sl local\n{own}{}", other(0)));
+    assert_eq!(of(Depth::Memory), (Class::Peer, false, None), "no process has accepted it");
+    tree.file("proc/898/environ", "RANK=1\0MASTER_PORT=8080\0");
+    assert_eq!(of(Depth::Memory), (Class::Peer, true, None), "the store");
+}
+
+#[test]
 fn a_lock_without_an_owner_is_followed_to_the_thread_that_is_in_a_call() {
     let tree = Tree::new("lock");
     let idle = "202 0x1ca3fd0 0x189 0x0 0x7fcb 0x0 0xffffffff 0x7fcb 0x7fce";

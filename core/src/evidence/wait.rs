@@ -67,6 +67,8 @@ pub(super) struct Peer {
     pub verb: &'static str,
     pub host: String,
     pub port: u16,
+    /// The link of the socket that has it, where that is of this machine.
+    pub link: Option<String>,
 }
 
 /// The place of a thread in the kernel.
@@ -223,7 +225,11 @@ impl Files<'_> {
             Some((_, _, true)) => Wait::Listens(self.listens_at(descriptor.unwrap_or(0))),
             // The process has accepted it: a client may ask at any time.
             Some(((_, own), _, false)) if verb == "an answer" && self.serves(own) => Wait::Listens(String::new()),
-            Some((_, (host, port), false)) => Wait::Peer(Peer { verb, host, port }),
+            Some((own, other, false)) => {
+                let link = (self.depth == Depth::Memory).then(|| self.socket_between(&other, &own)).flatten();
+                let (host, port) = other;
+                Wait::Peer(Peer { verb, host, port, link })
+            }
             None => Wait::Socket,
         }
     }
@@ -242,11 +248,23 @@ impl Files<'_> {
     /// Both ends of a TCP connection, and whether it listens.
     fn connection(&self, link: &str) -> Option<(End, End, bool)> {
         let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+        self.find_socket(|fields| {
+            (*fields.get(9)? == inode).then_some((end(fields.get(1)?)?, end(fields.get(2)?)?, *fields.get(3)? == "0A"))
+        })
+    }
+
+    /// The link of the socket between these ends; none where no process has accepted the connection.
+    fn socket_between(&self, own: &End, other: &End) -> Option<String> {
+        let is_it = |fields: &[&str]| Some(end(fields.get(1)?)? == *own && end(fields.get(2)?)? == *other);
+        let inode =
+            self.find_socket(|fields| is_it(fields)?.then(|| fields.get(9).map(|inode| (*inode).to_owned())))??;
+        (inode != "0").then(|| format!("socket:[{inode}]"))
+    }
+
+    fn find_socket<T>(&self, take: impl Fn(&[&str]) -> Option<T>) -> Option<T> {
         ["tcp", "tcp6"].iter().find_map(|table| {
             let text = self.source.text(&format!("proc/{}/net/{table}", self.process))?;
-            let line = text.lines().skip(1).find(|line| line.split_ascii_whitespace().nth(9) == Some(inode))?;
-            let mut fields = line.split_ascii_whitespace();
-            Some((end(fields.nth(1)?)?, end(fields.next()?)?, fields.next()? == "0A"))
+            text.lines().skip(1).find_map(|line| take(&line.split_ascii_whitespace().collect::<Vec<_>>()))
         })
     }
 

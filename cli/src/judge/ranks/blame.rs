@@ -8,6 +8,9 @@
 //! | loads code behind it | is not seen to do anything | the one that has called it |
 //! | is blocked behind it by another call | is not seen to do anything | the one that has not called it |
 //!
+//! A rank waits for another rank at the job's store, in a library by which ranks talk to each other, and at a connection to another rank's process. A
+//! server beside the job is something else.
+//!
 //! A rank waits as the program asked in a synchronization, a poll, and a copy. It is blocked by a load, by a call that needs an idle context, by a full
 //! queue, and by a device that is full. If the one that has not called it is first, the other is said to be one that would hang as well. If several have
 //! not, one that does something else keeps the rest.
@@ -22,6 +25,7 @@ use lazyguard_core::api::Class;
 use lazyguard_core::diagnose::{Code, ThreadActivity, Verdict};
 use lazyguard_core::evidence::Class as Host;
 use lazyguard_core::report::{FrameSeen, HangReport};
+use lazyguard_core::stack::PythonFrame;
 
 /// How a rank stands that has called a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,8 +93,14 @@ fn finds_a_full_queue(report: &HangReport, verdict: &Verdict) -> bool {
 pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
     let Some(process) = process else { return Behind::NotSeen };
     if let Some(evidence) = asked.evidence(process) {
+        let waits =
+            || asked.waits_for_the_job(evidence) || by_python(&files_of(&evidence.python)) == Behind::WaitsForRank;
         return match evidence.class {
-            Host::Peer => Behind::WaitsForRank,
+            Host::Peer | Host::Lock if waits() => Behind::WaitsForRank,
+            // By their libraries: those wait by a poll, a lock, or a loop.
+            Host::Peer | Host::Lock | Host::Computes | Host::Rests | Host::Waits if is_in_a_library(process, asked) => {
+                Behind::WaitsForRank
+            }
             // For a time, or for what is not known: it may look again and again for what another rank leaves.
             Host::Rests | Host::Waits => Behind::NotSeen,
             _ => Behind::DoesOther,
@@ -106,9 +116,7 @@ pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
     if doing::call_in_progress(answer).is_some() {
         return Behind::DoesOther;
     }
-    let mut native =
-        answer.stacks.iter().filter(|stack| stack.thread == process.process).flat_map(|stack| &stack.frames);
-    if native.any(is_of_peers) {
+    if is_in_a_library(process, asked) {
         return Behind::WaitsForRank;
     }
     let own = process.stood.as_ref().and_then(|stood| stood.report().python.as_deref());
@@ -120,6 +128,12 @@ pub(crate) fn behind(process: Option<&Process>, asked: &Asked) -> Behind {
     let main = answer.snapshot.runnable.iter().find(|thread| thread.thread == process.process);
     let computes = main.is_some_and(|main| main.doing == ThreadActivity::Running);
     in_python.unwrap_or(Behind::NotSeen).max(if computes { Behind::DoesOther } else { Behind::NotSeen })
+}
+
+/// Whether the main thread is in a library by which ranks talk to each other.
+fn is_in_a_library(process: &Process, asked: &Asked) -> bool {
+    let stacks = asked.answer(process).into_iter().flat_map(|answer| &answer.stacks);
+    stacks.filter(|stack| stack.thread == process.process).flat_map(|stack| &stack.frames).any(is_of_peers)
 }
 
 /// Whether it had ended before the first hang was reported, or ended by itself where none was.
@@ -156,10 +170,13 @@ const FILES: &[&str] = &[
     "torch/distributed/rpc/",
     "/mpi4py/",
     "/horovod/",
-    "/socket.py",
 ];
 /// The frames around these say what they wait for; without such, it is not known.
-const UNCLEAR: &[&str] = &["/selectors.py", "/asyncio/", "/threading.py", "/concurrent/"];
+const UNCLEAR: &[&str] = &["/selectors.py", "/asyncio/", "/threading.py", "/concurrent/", "/socket.py"];
+
+fn files_of(frames: &[PythonFrame]) -> Vec<String> {
+    frames.iter().map(|frame| frame.file.clone()).collect()
+}
 
 fn is_of_peers(frame: &FrameSeen) -> bool {
     let function = frame.function.as_deref().unwrap_or_default();

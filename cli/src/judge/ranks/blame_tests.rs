@@ -7,7 +7,8 @@ use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::{EntryPoint, StreamKind};
 use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
 use lazyguard_core::evidence::{Class as Host, Evidence};
-use lazyguard_core::report::{DumpReport, HangReport};
+use lazyguard_core::report::{DumpReport, FrameSeen, HangReport, StackSeen};
+use lazyguard_core::stack::PythonFrame;
 use lazyguard_core::trace::Communication;
 use serde_json::{from_value, json};
 use std::sync::OnceLock;
@@ -69,6 +70,30 @@ fn with_evidence(process: Process, class: Host) -> Process {
     Process { evidence: Some(evidence), ..process }
 }
 
+/// It waits at a connection, for its job, or for this process.
+fn at_a_connection(process: Process, of_job: bool, peer: Option<u32>) -> Process {
+    let process = with_evidence(process, Host::Peer);
+    Process { evidence: process.evidence.map(|evidence| Evidence { of_job, peer, ..evidence }), ..process }
+}
+
+/// Evidence of this class, and the main thread's Python frames in it.
+fn with_frames(process: Process, class: Host, files: &[&str]) -> Process {
+    let frame = |file: &&str| PythonFrame { file: (*file).to_owned(), line: 7, function: "f".to_owned() };
+    let process = with_evidence(process, class);
+    let python = files.iter().map(frame).collect();
+    Process { evidence: process.evidence.map(|evidence| Evidence { python, ..evidence }), ..process }
+}
+
+/// Evidence of this class, and its main thread's native frame when it was asked for a report.
+fn in_native(process: Process, class: Host, module: &str) -> Process {
+    let process = in_python(with_evidence(process, class), &[TRAINING]);
+    let thread = process.process;
+    let mut dump = process.dump.unwrap();
+    let frames = vec![FrameSeen { module: module.to_owned(), ..FrameSeen::default() }];
+    dump.hang.stacks = vec![StackSeen { thread, frames, notes: Vec::new() }];
+    Process { dump: Some(dump), ..process }
+}
+
 /// A rank that was asked for a report, and whose main thread has these Python frames, the innermost first.
 fn in_python(process: Process, files: &[&str]) -> Process {
     let mut hang = hang();
@@ -96,11 +121,13 @@ const STANDS: [(Ahead, Code, &str, Option<u64>); 12] = [
 
 const TRAINING: &str = "/srv/job/train.py";
 const LOADER: &str = "/opt/venv/lib/python3.12/site-packages/torch/utils/data/dataloader.py";
+const SOCKET: &str = "/usr/lib/python3.12/socket.py";
+const CLIENT: &str = "/usr/lib/python3.12/http/client.py";
 const GROUP: &str = "/opt/venv/lib/python3.12/site-packages/torch/distributed/distributed_c10d.py";
 
 /// The activity of a rank that has not called the collective.
 type Does = fn(Process) -> Process;
-const DOES: [(Behind, Does); 12] = [
+const DOES: [(Behind, Does); 21] = [
     (Behind::NotSeen, |process| process),
     (Behind::NotSeen, |process| with_evidence(process, Host::Waits)),
     (Behind::NotSeen, |process| in_python(process, &[TRAINING])),
@@ -110,7 +137,16 @@ const DOES: [(Behind, Does); 12] = [
     (Behind::DoesOther, |process| in_python(process, &["/usr/lib/python3.12/selectors.py", LOADER, TRAINING])),
     (Behind::DoesOther, |process| Process { course: Course::Signalled(9), ..process }),
     (Behind::DoesOther, |process| hanging_in(process, Code::LG203, Vec::new())),
-    (Behind::WaitsForRank, |process| with_evidence(process, Host::Peer)),
+    (Behind::NotSeen, |process| in_python(process, &[SOCKET, TRAINING])),
+    (Behind::DoesOther, |process| at_a_connection(process, false, None)),
+    (Behind::DoesOther, |process| at_a_connection(process, false, Some(7))),
+    (Behind::DoesOther, |process| with_frames(process, Host::Peer, &[SOCKET, CLIENT, TRAINING])),
+    (Behind::DoesOther, |process| in_python(process, &[SOCKET, CLIENT, TRAINING])),
+    (Behind::WaitsForRank, |process| at_a_connection(process, true, None)),
+    (Behind::WaitsForRank, |process| at_a_connection(process, false, Some(4000))),
+    (Behind::WaitsForRank, |process| with_frames(process, Host::Lock, &[GROUP, TRAINING])),
+    (Behind::WaitsForRank, |process| in_native(process, Host::Computes, "libmpi.so.40")),
+    (Behind::WaitsForRank, |process| in_native(process, Host::Peer, "libucp.so.0")),
     (Behind::WaitsForRank, |process| in_python(process, &[GROUP, TRAINING])),
     (Behind::WaitsForRank, RECEIVES),
 ];
@@ -182,7 +218,7 @@ fn the_table_has_a_case_of_each_kind() {
 fn of_several_that_have_not_called_it_one_that_does_something_else_is_named() {
     for (code, call) in [(Code::LG208, "cuStreamSynchronize"), (Code::LG202, "cuModuleLoadData")] {
         let mut job = vec![stands(rank(0, 8, 5), code, call, None), with_evidence(rank(7, 8, 4), Host::File)];
-        job.extend((1..7).map(|one| with_evidence(rank(one, 8, 4), Host::Peer)));
+        job.extend((1..7).map(|one| at_a_connection(rank(one, 8, 4), true, None)));
         let compared = compare(&job).unwrap();
         let told = compared.sentence;
         assert!(told.starts_with("rank 7 has not called collective 5 of communicator 0"), "{told}");

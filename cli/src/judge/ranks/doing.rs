@@ -14,7 +14,7 @@ use lazyguard_core::report::{main_python, HangReport, StackSeen};
 use lazyguard_core::run_folder::file::MAIN_STACK;
 use lazyguard_core::stack::PythonFrame;
 use lazyguard_core::Nanos;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
     match &process.stood {
@@ -105,6 +105,7 @@ pub(crate) struct Asked {
     by_the_run: bool,
     /// When the first hang was reported, in nanoseconds since 1970. Then every process of the job was asked that shares its folder.
     pub at_the_hang: Option<u64>,
+    processes: BTreeSet<u32>,
 }
 
 impl Asked {
@@ -113,7 +114,13 @@ impl Asked {
         Self {
             by_the_run: ranks.values().any(answered),
             at_the_hang: ranks.values().filter_map(|process| process.hang()).map(unix_nanos).min(),
+            processes: ranks.values().map(|process| process.process).collect(),
         }
+    }
+
+    /// Whether what it waits for is the job's store, or another rank.
+    pub fn waits_for_the_job(&self, evidence: &Evidence) -> bool {
+        evidence.of_job || evidence.peer.is_some_and(|peer| self.processes.contains(&peer))
     }
 
     /// Why the process's host side stands: by a look from outside, or by its own watchdog.
@@ -243,7 +250,7 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
 
 /// Says what processes did that were ended and not seen to hang: a line for all that did the same, and the stack of the first.
 pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
-    let asked = Asked { by_the_run: true, at_the_hang: None };
+    let asked = Asked { by_the_run: true, at_the_hang: None, processes: BTreeSet::new() };
     let did = processes.iter().filter_map(|process| Some((when_it_was_ended(process)?, process)));
     let line = |(what, same): (String, Vec<(String, &Process)>)| {
         let same: Vec<_> = same.into_iter().map(|(_, process)| process).collect();
