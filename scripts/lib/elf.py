@@ -33,13 +33,15 @@ class Elf:
         self.machine, = struct.unpack_from("<H", self.data, 18)
         program_headers, = struct.unpack_from("<Q", self.data, 32)
         size, count = struct.unpack_from("<HH", self.data, 54)
-        self.segments, self.alignments, self.dynamic = [], [], []
+        self.segments, self.alignments, self.dynamic, self.mapped = [], [], [], 0
         for index in range(count):
-            kind, _, offset, address, _, in_file, _, alignment = struct.unpack_from(
+            kind, _, offset, address, _, in_file, in_memory, alignment = struct.unpack_from(
                 "<IIQQQQQQ", self.data, program_headers + index * size)
             if kind == PT_LOAD:
                 self.segments.append((address, offset, in_file))
                 self.alignments.append(alignment)
+                # Bytes of address space, from the first segment's begin to the last one's end.
+                self.mapped = max(self.mapped, address + in_memory)
             elif kind == PT_DYNAMIC:
                 self.dynamic = self._read_dynamic(offset, in_file)
         self.strings = self._offset(self._entry(DT_STRTAB)) if self._entry(DT_STRTAB) else 0

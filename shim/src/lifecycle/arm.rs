@@ -88,6 +88,10 @@ fn build(initialised: Initialised) {
     if !settings.enabled {
         return;
     }
+    memory::keep_a_reserve();
+    if memory::exhausted() {
+        return process::disarm();
+    }
     clock::start();
     ready::begin();
     gate::prepare();

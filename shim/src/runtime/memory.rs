@@ -4,8 +4,9 @@
 //! Protocol: a list is a stack whose head is exchanged as one word with a counter, without a lock. So a signal handler may interrupt any step and
 //! allocate, or never return; a forked child lacks at most the blocks that other threads had in hand.
 //!
-//! Rust ends a process whose allocation fails. When the kernel refuses, the memory comes from a reserve, and the guard is disarmed. [`copy_of`] does without
-//! a block that may be larger, and a report begins where there [`is_left`] enough.
+//! Rust ends a process whose allocation fails. When the kernel refuses, the memory comes from a reserve, and the guard is disarmed. The reserve is mapped when
+//! the guard is armed: a process without CUDA has a small one. [`copy_of`] does without a block that may be larger, and a report begins where there
+//! [`is_left`] enough.
 //!
 //! Must not: end the process, call the program's allocator, wait, or give out a byte twice.
 
@@ -17,19 +18,42 @@ use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 const RESERVE: usize = 2 << 20;
+const SMALL: usize = 32 << 10;
 const CHUNK: usize = 256 << 10;
 const LARGEST: usize = 16 << 10;
 /// The alignment of every block.
 const LEAST: usize = 16;
 
 #[repr(align(64))]
-struct Reserve(UnsafeCell<[u8; RESERVE]>);
+struct Small(UnsafeCell<[u8; SMALL]>);
 
-// SAFETY: the counter below hands each byte out at most once.
-unsafe impl Sync for Reserve {}
+// SAFETY: its counter below hands each byte out at most once.
+unsafe impl Sync for Small {}
 
-static MEMORY: Reserve = Reserve(UnsafeCell::new([0; RESERVE]));
+static SMALL_MEMORY: Small = Small(UnsafeCell::new([0; SMALL]));
+static SMALL_USED: AtomicUsize = AtomicUsize::new(0);
+
+/// The reserve of an armed guard; or null.
+static MEMORY: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// Maps the reserve, once. Without it, memory counts as exhausted.
+pub fn keep_a_reserve() {
+    let mapped = map(RESERVE);
+    if mapped.is_null() {
+        USED.fetch_add(1, Ordering::Relaxed);
+    }
+    // Release: partner of the Acquire in `reserve`.
+    MEMORY.store(mapped, Ordering::Release);
+}
+
+/// Its first byte, its size, and how much of it is used.
+fn reserve() -> (*mut u8, usize, &'static AtomicUsize) {
+    match MEMORY.load(Ordering::Acquire) {
+        none if none.is_null() => (SMALL_MEMORY.0.get().cast(), SMALL, &SMALL_USED),
+        mapped => (mapped, RESERVE, &USED),
+    }
+}
 
 struct List(AtomicU64);
 
@@ -161,12 +185,12 @@ struct Own;
 static ALLOCATOR: Own = Own;
 
 pub fn exhausted() -> bool {
-    USED.load(Ordering::Relaxed) > 0
+    USED.load(Ordering::Relaxed) + SMALL_USED.load(Ordering::Relaxed) > 0
 }
 
 fn is_reserved(pointer: *mut u8) -> bool {
-    let start = MEMORY.0.get() as usize;
-    (start..start + RESERVE).contains(&(pointer as usize))
+    let is_in = |start: usize, bytes: usize| start != 0 && (start..start + bytes).contains(&pointer.addr());
+    is_in(SMALL_MEMORY.0.get().addr(), SMALL) || is_in(MEMORY.load(Ordering::Acquire).addr(), RESERVE)
 }
 
 /// A copy with room for so many more; `None` where there is no memory.
@@ -210,15 +234,16 @@ pub unsafe fn give_back<T>(place: *mut T) {
 #[cold]
 fn from_reserve(layout: Layout) -> *mut u8 {
     let align = layout.align().max(16);
-    let Some(size) = layout.size().checked_add(align).filter(|size| *size <= RESERVE) else { return null_mut() };
+    let (start, all, used) = reserve();
+    let Some(size) = layout.size().checked_add(align).filter(|size| *size <= all) else { return null_mut() };
     process::disarm();
-    let at = USED.fetch_add(size, Ordering::Relaxed);
-    if at.saturating_add(size) > RESERVE {
+    let at = used.fetch_add(size, Ordering::Relaxed);
+    if at.saturating_add(size) > all {
         return null_mut();
     }
     // SAFETY: all up to `at + size` lies inside the reserve, with room to align.
     unsafe {
-        let start = MEMORY.0.get().cast::<u8>().add(at);
+        let start = start.add(at);
         start.add(start.align_offset(align))
     }
 }
