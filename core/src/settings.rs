@@ -260,6 +260,11 @@ fn default_of<T>(name: &str, default: &str, read: fn(&str) -> Option<T>) -> T {
 /// Thresholds until a wait counts as a hang that has no known pattern, or may still end.
 const PATIENCE: u64 = 3;
 
+const LOOK_EVERY: u64 = 1_500_000_000;
+const LEAST_LOOK_EVERY: u64 = 250_000_000;
+/// The pause of the log's thread, one of the watchdog's, and the time for a snapshot.
+const SEES_AFTER: u64 = 500_000_000;
+
 impl Settings {
     /// The threshold of a hang; the default one where the guard does not look for hangs.
     pub fn threshold_nanos(&self) -> u64 {
@@ -277,6 +282,19 @@ impl Settings {
     /// How long such a wait stands still until it counts as a hang.
     pub fn patience_nanos(&self) -> u64 {
         self.threshold_nanos().saturating_mul(PATIENCE)
+    }
+
+    /// How often a process of a job reads the job's marker: a hang is seen within two seconds, and sooner where the threshold is shorter.
+    pub fn marker_nanos(&self) -> u64 {
+        match self.hang_after_nanos {
+            0 => LOOK_EVERY,
+            threshold => (threshold / 4).clamp(LEAST_LOOK_EVERY, LOOK_EVERY),
+        }
+    }
+
+    /// How long a process of a job waits, once it has said what it revokes: the other ranks read the marker, and have their calls wait.
+    pub fn notice_nanos(&self) -> u64 {
+        self.marker_nanos() + SEES_AFTER
     }
 
     /// Reads the settings from the environment's pairs; with a line for each unusable name or value.

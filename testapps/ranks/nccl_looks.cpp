@@ -9,6 +9,7 @@
 //   streams     both streams, the second one once the first has failed
 //   events      an event behind each collective
 //   queries     both streams, by queries
+//   batch       a batch of copies to pageable memory on the first stream, twice before the collective and twice behind it
 //   joined      a stream that waits for the first collective's event, and then one that is made to wait for the second's after the first look
 //   context     the context, twice
 //   threads     a thread for each stream, one of which queries
@@ -74,6 +75,7 @@ class Looks {
   }
 
   void look(const std::string& how) {
+    for (int i = 0; how == "batch" && i < 2; ++i) say("copy 0", batch(streams_[0]));
     reduce(0);
     reduce(1);
     for (int i = 0; i < 2; ++i) CK(cuEventRecord(events_[i], streams_[i]));
@@ -98,6 +100,10 @@ class Looks {
     if (how == "queries") {
       say("stream 0", polled(streams_[0]));
       say("stream 1", polled(streams_[1]));
+    }
+    if (how == "batch") {
+      say("stream 0", cuStreamSynchronize(streams_[0]));
+      for (int i = 0; i < 2; ++i) say("copy 0", batch(streams_[0]));
     }
     if (how == "joined") {
       CK(cuStreamWaitEvent(streams_[2], events_[0], 0));
@@ -163,6 +169,15 @@ class Looks {
   CUresult other_work() const {
     CK(cuMemsetD8Async(other_, 1, sizeof(float), streams_[2]));
     return cuStreamSynchronize(streams_[2]);
+  }
+
+  CUresult batch(CUstream stream) {
+    float there = 0;
+    CUdeviceptr to = reinterpret_cast<CUdeviceptr>(&there), at = sums_;
+    size_t bytes = sizeof there, attributes = 0;
+    CUmemcpyAttributes in_order{};
+    in_order.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+    return cuMemcpyBatchAsync(&to, &at, &bytes, 1, &in_order, &attributes, 1, stream);
   }
 
   static CUresult polled(CUstream stream) {

@@ -252,6 +252,7 @@ fn limits(options: &Options, settings: &Settings) -> Limits {
         action,
         kills_stalled: kills_on_stall(options),
         gpu_dump_wait: Duration::from_nanos(settings.gpu_dump_wait_nanos),
+        notice: Duration::from_nanos(settings.notice_nanos()),
         needs_all: action.is_some() || kills_on_stall(options) || options.wanted.fail_on.is_anything(),
         // A summary of all processes needs the recordings of all of them.
         thin_out: !(options.keep || options.cold_start || options.blocking),

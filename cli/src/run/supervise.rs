@@ -39,6 +39,8 @@ pub(super) struct Limits {
     /// Whether a process that has stalled ends the run.
     pub kills_stalled: bool,
     pub gpu_dump_wait: Duration,
+    /// How long the ranks of a job wait before the first of them revokes.
+    pub notice: Duration,
     pub needs_all: bool,
     pub thin_out: bool,
 }
@@ -304,7 +306,8 @@ impl Supervisor<'_> {
 
     /// The guard has its blocked calls return an error. All processes are to do the same, so that none waits for this one.
     fn calls_return(&mut self, folder: PathBuf, process: &str, action: &str) {
-        let until = Instant::now() + self.limits.kill_after;
+        let notice = if action == REVOKE { self.limits.notice } else { Duration::ZERO };
+        let until = Instant::now() + self.limits.kill_after + notice;
         if self.failing.is_empty() {
             self.say(format!(
                 "{process} hangs, and --on-hang is {action}: its blocked calls are to return an error, and those of the other processes; \

@@ -2,7 +2,7 @@
 //! say so of.
 
 use super::operation::{BusyStream, OperationSeen};
-use super::snapshot::Snapshot;
+use super::snapshot::{BlockedCall, Snapshot};
 use crate::api::{Call, Class, NodeKind, StreamKind};
 use crate::Nanos;
 
@@ -84,18 +84,58 @@ pub fn waits_by_default(one: StreamKind, other: StreamKind) -> bool {
     is_legacy(one) && is_blocking(other) || is_blocking(one) && is_legacy(other)
 }
 
-/// Why no driver call could say that a revoke has made this work meaningless. `is_own` knows the callers in NCCL; without `waits` the process hangs, and no
-/// thread of it waits in a driver call.
-pub fn untold(snapshot: &Snapshot, behind: &[Behind], waits: bool, is_own: impl Fn(u64) -> bool) -> Option<String> {
+/// A bit for each communicator of the streams on which collectives are behind those, beside the first one of a stream; `of_stream` has the bits of all that
+/// have used a stream. All of them behind a graph's, whose streams are not known.
+pub fn chained(snapshot: &Snapshot, behind: &[Behind], of_stream: impl Fn(u32) -> u64) -> u64 {
+    let on_stream = |one: &Behind| {
+        let Some(busy) = snapshot.stream(one.stream) else { return 0 };
+        let used = of_stream(one.stream);
+        let collectives = || busy.operations.iter().filter(|op| op.at >= one.since && op.waits_for_peers());
+        if collectives().any(|op| op.graph.is_some()) {
+            return u64::MAX;
+        }
+        // The first is one of theirs, on a stream that these have used.
+        let theirs = usize::from(used & one.communicators != 0);
+        if collectives().count() > theirs || !busy.lists_all() {
+            used
+        } else {
+            0
+        }
+    };
+    behind.iter().fold(0, |all, one| all | on_stream(one))
+}
+
+/// Why no driver call could say that a revoke has made this work meaningless. `is_own` knows the callers in NCCL, `is_told` the blocked calls whose error
+/// reaches the program.
+pub fn untold(
+    snapshot: &Snapshot,
+    behind: &[Behind],
+    is_told: impl Fn(&BlockedCall) -> bool,
+    is_own: impl Fn(u64) -> bool,
+) -> Option<String> {
+    let told: Vec<_> = snapshot.blocked.iter().filter(|call| !is_release(call) && is_told(call)).collect();
     behind.iter().find_map(|one| {
         let busy = snapshot.stream(one.stream)?;
         let later = busy.operations.iter().filter(|op| op.at >= one.since && !is_own(op.origin.caller));
+        let waits = told.iter().any(|call| waits_for(call, one, behind));
         let what = later.filter_map(|op| tells_memory(op, waits)).next()?;
         Some(format!(
             "{what} behind the collective on stream {} would run as if that had ended, and no driver call can say otherwise",
             one.stream
         ))
     })
+}
+
+fn is_release(call: &BlockedCall) -> bool {
+    call.call.class().is_some_and(Class::releases)
+}
+
+/// Whether the thread in this call learns of the stream's collectives: it waits for the stream, for one that is behind the same, or for the whole context.
+fn waits_for(call: &BlockedCall, one: &Behind, behind: &[Behind]) -> bool {
+    let is_of_context = call.cold.is_some() || call.call.class().is_some_and(Class::needs_an_idle_context);
+    let Some(stream) = call.stream.as_ref().filter(|_| !is_of_context) else { return true };
+    let is_behind = |waited: &Behind| waited.stream == stream.number && one.communicators & !waited.communicators == 0;
+    behind.iter().any(is_behind)
 }
 
 /// The words that an operation stores in the host's memory.
@@ -182,20 +222,59 @@ mod tests {
 
     #[test]
     fn host_functions_writes_and_copies_that_no_thread_waits_for_are_not_told_of() {
-        let why = |call: &str, at: u64, waits: bool| {
+        let why = |call: &str, at: u64, waits: Option<(usize, &str)>| {
             let story = TestTrace::new();
             story.launch(0, 10, COLLECTIVE).call(&story.submit(0, at, call), 0);
+            story.launch(1, 12, COLLECTIVE);
+            waits.into_iter().for_each(|(stream, call)| _ = story.waits(77, 30, call, Some(stream)));
             let snapshot = story.snapshot();
-            let behind = behind(&snapshot, ONE, |_| ONE);
-            assert_eq!(untold(&snapshot, &behind, waits, |_| true), None, "they are NCCL's own");
-            untold(&snapshot, &behind, waits, |_| false)
+            let [first, second, _] = story.streams;
+            let bits = |stream| {
+                [(first, ONE), (second, BOTH & !ONE)]
+                    .iter()
+                    .find(|(one, _)| *one == stream)
+                    .map_or(0, |(_, bits)| *bits)
+            };
+            let behind = behind(&snapshot, BOTH, bits);
+            assert_eq!(untold(&snapshot, &behind, |_| true, |_| true), None, "they are NCCL's own");
+            untold(&snapshot, &behind, |_| true, |_| false)
         };
-        let said = why("cuLaunchHostFunc", 20, true).unwrap();
+        let waits = Some((0, "cuStreamSynchronize"));
+        let said = why("cuLaunchHostFunc", 20, waits).unwrap();
         assert!(said.starts_with("a host function behind the collective on stream 1 would run"), "{said}");
-        assert!(why("cuStreamWriteValue32_v2", 20, true).is_some());
-        assert_eq!(why("cuLaunchHostFunc", 5, true), None, "it comes before the collective");
-        assert_eq!(why("cuMemcpyDtoHAsync_v2", 20, true), None);
-        assert!(why("cuMemcpyDtoHAsync_v2", 20, false).is_some_and(|said| said.contains("no thread waits")));
-        assert_eq!(why("cuMemcpyHtoDAsync_v2", 20, false), None);
+        assert!(why("cuStreamWriteValue32_v2", 20, waits).is_some());
+        assert_eq!(why("cuLaunchHostFunc", 5, waits), None, "it comes before the collective");
+        assert_eq!(why("cuMemcpyDtoHAsync_v2", 20, waits), None);
+        for nobody in [None, Some((1, "cuStreamSynchronize")), Some((0, "cuMemFree_v2"))] {
+            let said = why("cuMemcpyDtoHAsync_v2", 20, nobody);
+            assert!(said.is_some_and(|said| said.contains("no thread waits")), "{nobody:?}");
+        }
+        assert_eq!(why("cuMemcpyHtoDAsync_v2", 20, None), None);
+    }
+
+    #[test]
+    fn a_collective_behind_another_communicators_is_found_on_its_stream_and_on_one_that_waits() {
+        let story = TestTrace::new();
+        let [first, second, third] = story.streams;
+        let of = |pairs: &[(u32, u64)], stream| {
+            pairs.iter().filter(|(one, _)| *one == stream).fold(0, |all, (_, bits)| all | bits)
+        };
+        let (meant, used) = ([(first, ONE)], [(first, BOTH), (second, BOTH & !ONE), (third, BOTH & !ONE)]);
+        let found = |story: &TestTrace| {
+            let snapshot = story.snapshot();
+            chained(&snapshot, &behind(&snapshot, ONE, |stream| of(&meant, stream)), |stream| of(&used, stream)) & !ONE
+        };
+        story.launch(0, 10, COLLECTIVE).launch(1, 11, "k");
+        assert_eq!(found(&story), 0, "the other communicator has used the stream before");
+        story.about(0, 12, "cuEventRecord", 0xe0, 0).about(2, 14, "cuStreamWaitEvent", 0xe0, 0).launch(2, 16, "k");
+        assert_eq!(found(&story), 0);
+        story.launch(2, 18, COLLECTIVE);
+        assert_eq!(found(&story), BOTH & !ONE, "on a stream that waits");
+        let story = TestTrace::new();
+        story.launch(0, 10, COLLECTIVE).launch(0, 12, COLLECTIVE);
+        let [first, ..] = story.streams;
+        let snapshot = story.snapshot();
+        let behind = behind(&snapshot, ONE, |stream| if stream == first { ONE } else { 0 });
+        assert_eq!(chained(&snapshot, &behind, |_| BOTH) & !ONE, BOTH & !ONE, "on its stream");
     }
 }

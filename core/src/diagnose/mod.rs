@@ -63,7 +63,7 @@ mod wait;
 
 pub use crate::api::{Asked, Code, ThreadActivity};
 pub use crate::replay::waits_for_peers;
-pub use behind::{behind, untold, waits_by_default, Behind};
+pub use behind::{behind, chained, untold, waits_by_default, Behind};
 pub use builder::snapshot_at;
 pub use decide::diagnose;
 pub use ends::{ends_of, CallEnd, HowEnded};

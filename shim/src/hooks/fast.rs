@@ -10,7 +10,8 @@ use crate::preload::gate;
 use crate::record::gpu_dump::stays_blocked;
 use crate::record::{guard, Guard};
 use crate::runtime::hot::HOT;
-use crate::runtime::{clock, door, results, thread, tls};
+use crate::runtime::results::{self, REVOKED};
+use crate::runtime::{clock, door, thread, tls};
 use lazyguard_core::hazard::rules;
 use lazyguard_core::replay::shows_the_end;
 use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts, ThreadSlot};
@@ -136,11 +137,12 @@ pub(super) fn begin_out_of_line(
     begin(entry, *facts, from, |_, _| true)
 }
 
-/// A submission about memory, or about no known object: the thread's next one by this call on the stream takes the fast path.
+/// A submission about memory, or about no known object: the thread's next one by this call on the stream takes the fast path; not after a revoke: a copy to
+/// the host may wait for the stream, and its result change.
 #[inline(always)]
 pub(super) fn in_order(entry: Entry, stream: Handle, raw: RawPayload, real: impl Again) -> i32 {
     let subject = Subject::of(entry, 0, stream, raw);
-    let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| true);
+    let begin = move || begin_out_of_line(entry, &subject.facts, |_, _| !results::is_set(REVOKED));
     repeats(entry, subject, real, (begin, |_, _| {}), (|_| {}, |_, _| {}))
 }
 

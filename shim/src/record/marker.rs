@@ -25,9 +25,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// A hang is seen within two seconds, and sooner where the threshold is shorter.
-const LOOK_EVERY: Nanos = 1_500_000_000;
-const LEAST_LOOK_EVERY: Nanos = 250_000_000;
 /// The ranks of a job report one hang one after the other: no second answer within this time.
 const ONE_HANG: Nanos = 60_000_000_000;
 /// Most answers of a process, which Python's stacks fork.
@@ -79,17 +76,13 @@ impl Marker {
         // A folder of every user's, such as `/tmp`.
         let is_everybodys = fs::metadata(&folder).is_ok_and(|about| about.mode() & 0o1002 == 0o1002);
         let job = settings::job(environment::present_text);
-        let look_every = match settings.hang_after_nanos {
-            0 => LOOK_EVERY,
-            threshold => (threshold / 4).clamp(LEAST_LOOK_EVERY, LOOK_EVERY),
-        };
-        let marker = || Self { look_every, hears_hangs, ..Self::in_folder(&folder, job.as_deref()) };
+        let marker = || Self { hears_hangs, ..Self::in_folder(&folder, job.as_deref(), settings) };
         (!is_everybodys).then(marker)
     }
 
-    fn in_folder(folder: &Path, job: Option<&str>) -> Self {
+    fn in_folder(folder: &Path, job: Option<&str>, settings: &Settings) -> Self {
         let path = folder.join(of_a_job(OF_A_JOB, job));
-        Self { path, look_every: LOOK_EVERY, hears_hangs: true, seen: Mutex::default() }
+        Self { path, look_every: settings.marker_nanos(), hears_hangs: true, seen: Mutex::default() }
     }
 
     pub fn path(&self) -> &Path {
@@ -290,7 +283,7 @@ mod tests {
 
         /// A process's marker, which has begun.
         fn marker(&self, job: Option<&str>) -> Marker {
-            let marker = Marker::in_folder(&self.0, job);
+            let marker = Marker::in_folder(&self.0, job, &Settings::default());
             marker.begin_if(|| true);
             marker
         }
@@ -308,7 +301,7 @@ mod tests {
     fn a_hang_is_seen_by_the_others_of_the_job_and_not_by_the_process_itself() {
         let folder = Folder::new("seen");
         let [hangs, other] = [(); 2].map(|()| folder.marker(Some("slurm-17")));
-        let later = Marker::in_folder(&folder.0, Some("slurm-17"));
+        let later = Marker::in_folder(&folder.0, Some("slurm-17"), &Settings::default());
         later.begin_if(|| false);
         let foreign = folder.marker(Some("slurm-18"));
         assert!(!other.look(0).answer);
@@ -370,7 +363,7 @@ mod tests {
         other.raise(4243, "1", true);
         waits.ask(4242, "0");
         assert_eq!(third.look(0), Raised { answer: true, fails: true, asks: true }, "no line takes the other back");
-        let by_run = Marker { hears_hangs: false, ..Marker::in_folder(&folder.0, None) };
+        let by_run = Marker { hears_hangs: false, ..Marker::in_folder(&folder.0, None, &Settings::default()) };
         by_run.begin_if(|| true);
         other.raise(4243, "1", true);
         waits.ask(4242, "0");

@@ -5,6 +5,8 @@
 //! | a revoke ends the collective's kernel; calls that wait behind it succeed, and the context works | calls that were blocked return an error instead |
 //! | the memory that the collective should have filled holds what it held | so does each later call that answers for work behind it ([`super::revoked`]) |
 //! | a host function behind it runs, and a copy into mapped memory | with such work on its way nothing is revoked |
+//! | another collective behind it passes on what the memory holds | its communicator is revoked as well |
+//! | so does a send, to ranks that may not have begun to revoke | the revokes begin once the other ranks have had time to see the marker |
 //! | a revoke takes half a second; a program that gives the communicator up meanwhile may hang in that | blocked calls return, and calls of NCCL begin, once every revoke has returned |
 //! | `ncclCommAbort` frees the handle behind the program's back | it is never called |
 //!
@@ -25,9 +27,9 @@ use crate::lookup::nccl;
 use crate::record::marker::Marker;
 use crate::record::Guard;
 use crate::runtime::results::{self, REVOKED};
-use crate::runtime::{clock, door, own_thread, thread};
+use crate::runtime::{clock, door, own_thread, standard_error, thread};
 use lazyguard_core::api::{Call, Class};
-use lazyguard_core::diagnose::{behind, untold, Behind, BusyStream, OperationSeen};
+use lazyguard_core::diagnose::{behind, chained, untold, Behind, BlockedCall, BusyStream, OperationSeen};
 use lazyguard_core::report::{Block, GivenUp, HangReport, RevokedSeen, WATCHES_COLLECTIVES};
 use lazyguard_core::settings::OnHang;
 use lazyguard_core::state::Communicator;
@@ -151,7 +153,7 @@ pub fn revoke_for(guard: &'static Guard, report: &mut HangReport) -> bool {
         // The other ranks begin at the same time.
         raise(guard, &ids);
         say_that_it_is_due(guard, report);
-        (seen, why) = (revoke(guard, Some(&ids), Some(report)), "its communicators were revoked before");
+        (seen, why) = (revoke(guard, Some(ids)), "its communicators were revoked before");
     }
     if seen.is_none() && was_ended(report) {
         // The context is to live.
@@ -181,7 +183,7 @@ pub fn take_part(guard: &'static Guard, report: Option<&mut HangReport>) -> Opti
         raise(guard, &own);
     }
     ids.iter_mut().for_each(|ids| ids.extend(&own));
-    let seen = revoke(guard, ids.as_deref(), report.as_deref())?;
+    let seen = revoke(guard, ids)?;
     let is_whole = tell(guard, report.filter(|_| !own.is_empty()), seen, Some("another process of the job hangs"));
     (!own.is_empty()).then_some(is_whole)
 }
@@ -193,7 +195,13 @@ fn raise(guard: &Guard, ids: &[u64]) {
 /// Whether all were revoked.
 fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, because: Option<&str>) -> bool {
     let is_whole = seen.missing.is_none();
-    guard.reports.add(&Block::marked(because.map(str::to_owned).into_iter().chain([seen.in_words()])));
+    let lines = Block::marked(because.map(str::to_owned).into_iter().chain([seen.in_words()]));
+    if is_whole {
+        guard.reports.add(&lines);
+    } else {
+        // Why a process fails, another rank's lines do not say.
+        standard_error::write(&lines);
+    }
     if seen.is_done() {
         lock(&guard.reports.revoked).push(seen.clone());
         keep_summary(guard);
@@ -206,13 +214,10 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
 }
 
 /// Revokes the communicators with these ids that have not been revoked; with `None` all with other ranks. `None` where there is none.
-fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>) -> Option<RevokedSeen> {
-    let is_meant = |one: &Communicator| {
-        let is_new = use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
-        is_new && ids.is_none_or(|ids| ids.contains(&one.id()))
-    };
-    let meant = || guard.tracker.communicators().with_peers().filter(is_meant);
-    meant().next()?;
+fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
+    let is_new = |one: &Communicator| use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
+    let of = |ids: Option<&[u64]>, one: &Communicator| is_new(one) && ids.is_none_or(|ids| ids.contains(&one.id()));
+    guard.tracker.communicators().with_peers().find(|one| of(ids.as_deref(), one))?;
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
@@ -220,7 +225,15 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
     let was_before = results::is_set(REVOKED);
     begin(guard);
     fence(Ordering::SeqCst);
-    if let Some(why) = note_behind(guard, is_meant, Some(hangs)) {
+    let ids = ids.map(|ids| with_those_behind(guard, ids));
+    let is_meant = |one: &Communicator| of(ids.as_deref(), one);
+    let mut untold = note_behind(guard, is_meant);
+    if untold.is_none() && guard.marker.is_some() {
+        door::pause(Duration::from_nanos(guard.settings.notice_nanos()));
+        // The work that was submitted meanwhile.
+        untold = note_behind(guard, is_meant);
+    }
+    if let Some(why) = untold {
         match was_before {
             true => PHASE.store(OVER, Ordering::Release),
             false => end(),
@@ -228,7 +241,8 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
         return Some(none(guard, &why));
     }
     let ending: Vec<_> = USES.iter().map(|one| one.is_ending.load(Ordering::Acquire)).collect();
-    let meant: Vec<_> = meant().filter(|one| !ending[one.number as usize - 1]).collect();
+    let meant = guard.tracker.communicators().with_peers().filter(|one| is_meant(one));
+    let meant: Vec<_> = meant.filter(|one| !ending[one.number as usize - 1]).collect();
     let since = Instant::now();
     let answers: Arc<[AtomicI32]> = meant.iter().map(|_| AtomicI32::new(NONE_YET)).collect();
     for (number, one) in meant.iter().enumerate() {
@@ -244,7 +258,7 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
     }
     let results: Vec<_> = results().collect();
     // The work that was submitted meanwhile.
-    note_behind(guard, is_meant, None);
+    note_behind(guard, is_meant);
     // Before any call returns.
     let at = guard.now();
     // A late revoke may still end a collective.
@@ -269,37 +283,53 @@ fn revoke(guard: &'static Guard, ids: Option<&[u64]>, hangs: Option<&HangReport>
     })
 }
 
-/// Notes the streams behind the collectives of these communicators. Before a revoke, `hangs` has the hang of this process if there is one: returns why no call
-/// could tell the program of all that the revoke makes meaningless.
-fn note_behind(
-    guard: &'static Guard,
-    is_meant: impl Fn(&Communicator) -> bool,
-    hangs: Option<Option<&HangReport>>,
-) -> Option<String> {
+/// Notes the streams behind the collectives of these communicators. Returns why no call could tell the program of all that a revoke makes meaningless.
+fn note_behind(guard: &'static Guard, is_meant: impl Fn(&Communicator) -> bool) -> Option<String> {
     let meant: Vec<_> = guard.tracker.communicators().with_peers().filter(|one| is_meant(one)).collect();
-    let uses = |one: &&Communicator, stream: u32| {
-        use_of(one).is_some_and(|own| own.streams.iter().any(|at| at.load(Ordering::Relaxed) == stream))
-    };
-    let bits = |of: &mut dyn Iterator<Item = &Communicator>| of.fold(0, |all, one| all | revoked::bit(one.number));
-    let all = bits(&mut meant.iter());
+    let all = bits(&meant);
     let Some(known) = what_is_known(guard, guard.settings.hang_after_nanos, 0) else {
         // Memory is short: any busy stream may be behind.
         let busy = guard.tracker.streams().filter(|(_, stream)| stream.busy(guard.tracker.stream_idle_until(stream)));
         busy.for_each(|(stream, _)| revoked::put(&Behind { stream, communicators: all, since: 0 }));
         return None;
     };
-    let found = behind(&known.snapshot, all, |stream| bits(&mut meant.iter().filter(|one| uses(one, stream))));
-    if let Some(report) = hangs {
-        let is_own = |caller: u64| nccl::ADOPTED.addresses().contains(&caller);
-        let mut waiting =
-            known.snapshot.blocked.iter().filter(|call| !call.thread_name.starts_with(WATCHES_COLLECTIVES));
-        let waits = report.is_none() || waiting.next().is_some();
-        if let Some(why) = untold(&known.snapshot, &found, waits, is_own) {
-            return Some(why);
-        }
-    }
+    let found = behind(&known.snapshot, all, |stream| used_by(&meant, stream));
+    let is_own = |caller: u64| nccl::ADOPTED.addresses().contains(&caller);
+    // The thread's call returns an error.
+    let is_told = |call: &BlockedCall| !call.thread_name.starts_with(WATCHES_COLLECTIVES);
+    let why = untold(&known.snapshot, &found, is_told, is_own);
     found.iter().for_each(revoked::put);
-    None
+    why
+}
+
+/// These communicators, and those whose collectives are behind theirs: without a result of the former, they would pass meaningless data on. The other ranks
+/// have to revoke them as well.
+fn with_those_behind(guard: &'static Guard, mut ids: Vec<u64>) -> Vec<u64> {
+    let all: Vec<_> = guard.tracker.communicators().with_peers().collect();
+    let Some(known) = what_is_known(guard, guard.settings.hang_after_nanos, 0) else { return ids };
+    loop {
+        let meant: Vec<_> = all.iter().copied().filter(|one| ids.contains(&one.id())).collect();
+        let found = behind(&known.snapshot, bits(&meant), |stream| used_by(&meant, stream));
+        let more = chained(&known.snapshot, &found, |stream| used_by(&all, stream)) & !bits(&meant);
+        let more: Vec<_> = all.iter().filter(|one| revoked::bit(one.number) & more != 0).map(|one| one.id()).collect();
+        if more.is_empty() {
+            return ids;
+        }
+        raise(guard, &more);
+        ids.extend(more);
+    }
+}
+
+fn bits(of: &[Communicator]) -> u64 {
+    of.iter().fold(0, |all, one| all | revoked::bit(one.number))
+}
+
+/// A bit for each of these communicators that has used the stream.
+fn used_by(communicators: &[Communicator], stream: u32) -> u64 {
+    let has_used = |one: &&Communicator| {
+        use_of(one).is_some_and(|own| own.streams.iter().any(|at| at.load(Ordering::Relaxed) == stream))
+    };
+    communicators.iter().filter(has_used).fold(0, |all, one| all | revoked::bit(one.number))
 }
 
 fn given_up(one: &Communicator) -> GivenUp {
@@ -341,7 +371,8 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
 fn begin(guard: &Guard) {
     revoked::prepare(guard);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);
-    UNTIL.store(clock::system_nanos() + LIMIT.as_nanos() as u64, Ordering::Relaxed);
+    let limit = guard.settings.notice_nanos() + LIMIT.as_nanos() as u64;
+    UNTIL.store(clock::system_nanos() + limit, Ordering::Relaxed);
     PHASE.store(UNDER_WAY, Ordering::Release);
     results::set(REVOKED);
 }

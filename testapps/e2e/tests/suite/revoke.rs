@@ -169,11 +169,12 @@ fn answers(how: &str, more: &[&str]) -> Outcome {
 
 #[test]
 fn no_look_at_revoked_work_succeeds_before_the_communicator_has_ended() {
-    let looks: [(&str, &[&str]); 9] = [
+    let looks: [(&str, &[&str]); 10] = [
         ("destructor", &["stream 0: 909", "stream 1: 909", "copy: 909"]),
         ("streams", &["stream 0: 909", "stream 1: 909"]),
         ("events", &["event 0: 909", "event 1: 909"]),
         ("queries", &["stream 0: 909", "stream 1: 909"]),
+        ("batch", &["copy 0: 0", "copy 0: 0", "stream 0: 909", "copy 0: 909", "copy 0: 909"]),
         ("joined", &["stream 2: 909", "stream 3: 909"]),
         ("context", &["context: 909", "context: 909"]),
         ("threads", &["stream 1: 909", "stream 0: 909"]),
@@ -302,4 +303,42 @@ fn random_programs_with_a_fault_go_on_or_end_and_no_sum_is_wrong() {
             (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| survives(ranks, seed, faults)))));
         });
     }
+}
+
+/// A job whose ranks believe each success, with a fault in each round, and in the last one perhaps work of which no call can tell. However it ends, no sum is
+/// wrong, and every rank comes to an end.
+fn trusts(seed: u32, rounds: u32) {
+    let work = Work::new(&format!("{}-{seed}", lazyguard_e2e::this_test!()));
+    let last = ["", "", "host", "mapped"][seed as usize % 4];
+    let (program, shared) = (target().join("ranks/nccl_trusts"), work.path().join("shared"));
+    let (program, shared) = (program.display(), shared.display());
+    let start = format!("RANK=$r WORLD_SIZE=3 '{program}' '{shared}' {seed} {rounds} {last}");
+    let script = format!(
+        "p=; for r in 0 1 2; do {start} & p=\"$p $!\"; done; c=0; for x in $p; do wait $x || c=$?; done; exit $c"
+    );
+    let options = [&OPTIONS[..], &["--max-late", "0", "--kill-after", "60s"]].concat();
+    let outcome = under(&work, &options, &["sh", "-c", &script]).start().finish_within(LONG * 2);
+    assert!(!outcome.stdout.contains("WRONG"), "{seed} {last}: {outcome}");
+    let all_rounds = outcome.stdout.lines().filter(|line| line.ends_with(&format!(": {rounds} rounds"))).count();
+    if last.is_empty() {
+        assert_eq!((outcome.code, all_rounds), (Some(0), 3), "{seed}: {outcome}");
+    } else {
+        assert_eq!((outcome.code == Some(0), all_rounds), (false, 0), "{seed} {last}: {outcome}");
+        let why = ["a host function behind the collective", "a copy to the host, for which no thread waits"];
+        let said = format!("no communicator is revoked: {}", why[usize::from(last == "mapped")]);
+        assert!(outcome.stderr.contains(&said), "{seed} {last}: {outcome}");
+    }
+    let revoked = outcome.stderr.matches("REVOKED ").count() as u32;
+    assert!(revoked >= rounds - 1, "{revoked} of {rounds} rounds: {seed} {last}: {outcome}");
+}
+
+/// A thousand in the long form.
+#[test]
+fn no_success_stands_for_a_wrong_sum_in_chains_of_communicators() {
+    let (jobs, rounds) = if std::env::var_os("LAZYGUARD_TEST_LONG").is_some() { (40, 25) } else { (AT_A_TIME, 10) };
+    let next = AtomicU32::new(0);
+    let seeds = || std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < jobs));
+    std::thread::scope(|scope| {
+        (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| trusts(seed, rounds)))));
+    });
 }
