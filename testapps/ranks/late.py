@@ -10,6 +10,7 @@ Late, for so many seconds:
 For good:
   fifo             reads a FIFO that has no writer
   asked            the same, and calls a collective when it is asked to end
+  leaves           leaves its loop, and waits at its end for a thread
   lock             takes a lock twice
   stopped          is stopped by a signal
   killed           is killed
@@ -97,6 +98,11 @@ def fifo(_):
 
 
 asked = fifo
+
+
+def leaves(_):
+    threading.Thread(target=threading.Event().wait).start()
+    sys.exit()
 
 
 def lock(_):

@@ -143,7 +143,8 @@ impl Found<'_> {
 
     fn write_text(&self, detail: Detail, out: &mut Output<'_>) -> Result<(), Failure> {
         let Self { process, whole: Whole { reported, recorded }, .. } = self;
-        if let Some(ranks) = self.compared() {
+        let ranks = self.compared();
+        if let Some(ranks) = &ranks {
             out.lines(ranks.lines(detail))?;
             write_line!(out, "")?;
         }
@@ -151,7 +152,8 @@ impl Found<'_> {
             (Some(hang), recorded) => {
                 let named = process.names().report.as_ref().unwrap_or(hang);
                 let named = HangReport { folder: None, ..named.clone() };
-                out.lines(named.lines(recorded.as_ref().and_then(|recorded| recorded.newest(hang)), detail))?;
+                let lines = named.lines(recorded.as_ref().and_then(|recorded| recorded.newest(hang)), detail);
+                out.lines(lines.into_iter().filter_map(|line| text::beside(ranks.as_ref(), line)))?;
                 if let Some(recorded) = recorded {
                     recorded.write_what_became_of(hang, out)?;
                 }

@@ -2,7 +2,7 @@
 
 use crate::judge::{
     by_cause, compare, gist, hangs, is_of_a_crash, stalled, suspected, when_they_were_ended, End, FailedOn, Finding,
-    MetByProcess, Process, Ranks, SameHang, Seen, Status, Stood,
+    MetByProcess, OddRank, Process, Ranks, SameHang, Seen, Status, Stood,
 };
 use crate::words::{first_of, shell_word};
 use lazyguard_core::api::{counted, Code};
@@ -16,6 +16,11 @@ const MOST_ENDED_STACKS: usize = 2;
 const MOST_LISTED: usize = 64;
 const MOST_HANGS: usize = 4;
 const MOST_OF_RANKS: usize = 20;
+/// The lines of a whole report of two ranks, and of sixteen with the launcher; each further process adds its own.
+const MOST_OF_TWO: usize = 40;
+const MOST_OF_SIXTEEN: usize = 60;
+/// A hang gets as many lines however many processes there are.
+const LEAST_OF_A_HANG: usize = 8;
 const MOST_OF_ONE_HANG: usize = 4;
 const MOST_OF_A_DEVICE: usize = 16;
 const MOST_MET_BY: usize = 4;
@@ -144,16 +149,18 @@ fn crashes(seen: &Seen<'_>) -> Vec<String> {
 fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
     let ended_badly = seen.run.is_some_and(|run| run.end != End::Exited(0));
     let mut lines = Vec::new();
+    let mut blamed = None;
     if matches!(seen.failed, Some(FailedOn::Hang | FailedOn::Stall)) || ended_badly {
         lines.extend(crashes(seen));
-        let ranks = compare(&seen.processes);
+        blamed = compare(&seen.processes);
+        let ranks = &blamed;
         lines.extend(ranks.iter().flat_map(|ranks| ranks.lines(Detail::Short)));
         let mut causes = by_cause(hangs(&seen.processes));
         // Ranks that wait for others are in the comparison, and one of them has reported its wait.
         causes.retain(|same| ranks.is_none() || same.first.code() != Code::LG208);
         let most = if has_ranks(seen) { MOST_OF_ONE_HANG } else { usize::MAX };
         let short = causes.iter().take(MOST_HANGS).flat_map(|same| in_short(same, most));
-        lines.extend(short.map(|line| beside(ranks.as_ref(), line)));
+        lines.extend(short.filter_map(|line| beside(ranks.as_ref(), line)));
         lines.extend(more(causes.len(), MOST_HANGS));
         lines.extend(by_cause(stalled(&seen.processes)).iter().take(MOST_HANGS).flat_map(|same| in_short(same, most)));
     }
@@ -168,7 +175,8 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(more(causes.len(), MOST_TOLD));
     }
     if seen.run.is_some_and(|run| matches!(run.end, End::TimedOut | End::EndedOnHang | End::EndedOnStall)) {
-        let ended = when_they_were_ended(&seen.processes);
+        let is_said = |process: &&Process| blamed.iter().flat_map(Ranks::odd).any(|odd| odd.process == process.process);
+        let ended = when_they_were_ended(seen.processes.iter().filter(|process| !is_said(process)));
         let most = if lines.is_empty() { MOST_ENDED_STACKS } else { 0 };
         lines.extend(ended.iter().take(MOST_TOLD).enumerate().flat_map(|(at, (line, stack))| {
             std::iter::once(line).chain(stack.iter().filter(move |_| at < most)).cloned()
@@ -214,17 +222,26 @@ pub(crate) fn processes(seen: &Seen<'_>, detail: Detail) -> Vec<String> {
         lines.extend(ranks.lines(detail));
         lines.push(String::new());
     }
-    lines.extend(seen.processes.iter().take(MOST_LISTED).map(line_of));
-    lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
-    lines.extend(seen.problem_lines());
     // Ranks that hang for the same cause are reported once.
     let causes = by_cause(hangs(&seen.processes));
     let mut suspected = by_cause(suspected(&seen.processes));
     suspected.extend(by_cause(stalled(&seen.processes)));
-    for same in causes.iter().chain(&suspected).take(MOST_HANGS) {
+    let told: Vec<_> = causes.iter().chain(&suspected).take(MOST_HANGS).collect();
+    let keys: BTreeSet<String> = told.iter().map(|same| same.first.key()).collect();
+    lines.extend(seen.processes.iter().take(MOST_LISTED).map(|process| line_of(process, &keys)));
+    lines.extend(more(seen.processes.len(), MOST_LISTED).map(|more| format!("  {more}")));
+    lines.extend(seen.problem_lines());
+    let most = most_of_a_hang(seen, ranks.as_ref(), (lines.len(), told.len())).filter(|_| detail == Detail::Short);
+    for same in told {
+        let mut own: Vec<_> =
+            same.first.lines(detail).into_iter().filter_map(|line| beside(ranks.as_ref(), line)).collect();
+        own.extend(same.first.process.gpu_lines());
+        if let Some(most) = most.filter(|most| own.len() > *most) {
+            let left_out = own.split_off(most - 1).len() as u64;
+            own.push(format!("and {}: lazyguard report --verbose has them", counted(left_out, "more line")));
+        }
         lines.push(String::new());
-        lines.extend(same.first.lines(detail).into_iter().map(|line| beside(ranks.as_ref(), line)));
-        lines.extend(same.first.process.gpu_lines());
+        lines.extend(own);
         lines.extend(same.also_in());
     }
     let count = causes.len() + suspected.len();
@@ -235,6 +252,24 @@ pub(crate) fn processes(seen: &Seen<'_>, detail: Detail) -> Vec<String> {
     detail.of(lines)
 }
 
+/// The lines of a hang in the report of a job, beside those that the report has already and the number of hazards. `None` without ranks.
+fn most_of_a_hang(seen: &Seen<'_>, ranks: Option<&Ranks>, (has, hangs): (usize, usize)) -> Option<usize> {
+    const TWO: usize = 2;
+    const SIXTEEN: usize = 17;
+    let named: BTreeSet<_> =
+        seen.processes.iter().map(|process| &process.rank).filter(|rank| !rank.is_empty()).collect();
+    let processes = seen.processes.len();
+    let count = if named.is_empty() && ranks.is_some() { processes } else { named.len() };
+    let most = match count {
+        0 | 1 => return None,
+        TWO => MOST_OF_TWO,
+        _ => MOST_OF_SIXTEEN + processes.min(MOST_LISTED).saturating_sub(SIXTEEN),
+    };
+    // Each has an empty line before it, and one behind it that names the others.
+    let beside = 2 * hangs + 2;
+    Some((most.saturating_sub(has + beside) / hangs.max(1)).max(LEAST_OF_A_HANG))
+}
+
 /// How many hazards there are: a report of a hang has none of them.
 pub(crate) fn number_of_hazards(count: usize, what: &Path) -> Option<String> {
     let those = counted(count as u64, "hazard");
@@ -242,14 +277,28 @@ pub(crate) fn number_of_hazards(count: usize, what: &Path) -> Option<String> {
     (count > 0).then(where_they_are)
 }
 
-/// A line of a hang's report beside the comparison of the ranks, which needs no further command.
-fn beside(ranks: Option<&Ranks>, line: String) -> String {
-    let command = ": `lazyguard report` on the folder of the whole run";
-    let Some((ranks, (before, _))) = ranks.zip(line.split_once(command)) else { return line };
-    let fix = "  fix: ";
-    match before.strip_prefix(fix).is_some() && ranks.behind.is_empty() && ranks.different.is_empty() {
-        true => format!("{fix}all ranks have launched it: see above what else the comparison of the ranks says"),
-        false => format!("{before}: the ranks are compared above"),
+/// A line of a hang's report beside the comparison of the ranks: what that says already, and its command, are left out.
+pub(super) fn beside(ranks: Option<&Ranks>, line: String) -> Option<String> {
+    const COMMAND: &str = ": `lazyguard report` on the folder of the whole run";
+    const STANDS: &str = ", and has stood still for ";
+    let Some(ranks) = ranks else { return Some(line) };
+    let names_the_rank = |odd: &&OddRank| line.starts_with(&odd.and_process());
+    if let Some(odd) = ranks.odd().find(names_the_rank) {
+        let whole = &line[odd.and_process().len()..];
+        let (sentence, time) = whole.rsplit_once(STANDS).map_or((whole, None), |(said, time)| (said, Some(time)));
+        return match time {
+            _ if !ranks.sentence.contains(sentence.trim_start()) => Some(line),
+            time => time.map(|time| format!("{} has stood still for {time}", odd.and_process())),
+        };
+    }
+    let Some((before, _)) = line.split_once(COMMAND) else { return Some(line) };
+    match before.strip_prefix("  fix: ") {
+        None => Some(format!("{before}: the ranks are compared above")),
+        Some(_) if ranks.odd().next().is_none() => {
+            Some("  fix: all ranks have launched it: see above what else the comparison of the ranks says".to_owned())
+        }
+        // The first line of the comparison names the rank.
+        Some(_) => None,
     }
 }
 
@@ -266,7 +315,8 @@ fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
     lines
 }
 
-fn line_of(process: &Process) -> String {
+/// `told`: the causes of which the report has more.
+fn line_of(process: &Process, told: &BTreeSet<String>) -> String {
     let word = if process.word() == "well" && process.met() > 0 { "hazards" } else { process.word() };
     let (cause, end) = match &process.stood {
         Some(Stood::Over(report)) => {
@@ -275,7 +325,8 @@ fn line_of(process: &Process) -> String {
         Some(Stood::Hang(report) | Stood::Suspected(report) | Stood::Stalled(report)) => (gist(report), None),
         _ => (None, None),
     };
-    let cause: String = cause.iter().chain(&end).map(|part| format!("; {part}")).collect();
+    let is_new = process.stood.as_ref().is_none_or(|stood| !told.contains(&stood.report().cause()));
+    let cause: String = cause.filter(|_| is_new).iter().chain(&end).map(|part| format!("; {part}")).collect();
     let met = process.met() as u64;
     let hazards = if met == 0 { String::new() } else { format!("; {}", counted(met, "hazard")) };
     let calls = process.summary.as_ref().map(|summary| format!(", {}", counted(summary.launches, "launch")));
@@ -320,7 +371,9 @@ pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::test_samples::{seen, Told};
+    use crate::judge::test_samples::{hang_report, recording, seen, Scratch, Told};
+    use crate::judge::{collect, ComparedBy, Rules};
+    use lazyguard_core::report::{json, FrameSeen, StackSeen};
 
     fn told(told: &Told, lines: fn(&Seen<'_>) -> Vec<String>) -> Vec<String> {
         let mut all = Vec::new();
@@ -339,6 +392,87 @@ mod tests {
         assert_eq!(lines[2 + MOST_LISTED], "  and 6 more");
         assert_eq!(lines.iter().filter(|line| line.starts_with("HANG ")).count(), 1);
         assert_eq!(lines.last().unwrap(), "the same in rank 3 (70 processes)");
+    }
+
+    /// Each rank hangs with many threads, whose stacks are deep.
+    fn lines_of_a_job(ranks: u64, detail: Detail) -> Vec<String> {
+        let scratch = Scratch::new("job");
+        for rank in 0..ranks {
+            let job = recording(&rank.to_string(), true);
+            let folder = format!("root/rank{rank}-4242");
+            let mut report = hang_report(&job, &scratch.path(&folder));
+            let frame = |offset: u64| FrameSeen { offset, module: "train".to_owned(), ..FrameSeen::default() };
+            let stack = |thread: u32| {
+                let frames = (0..14).map(|at| frame(u64::from(thread) * 100 + at)).collect();
+                StackSeen { thread, frames, notes: Vec::new() }
+            };
+            report.stacks = (100..130).map(stack).collect();
+            scratch.file(&format!("{folder}/trace.lgt"), job.bytes(60_000_000_000));
+            scratch.file(&format!("{folder}/hang.json"), json(&report));
+        }
+        let root = scratch.path("root");
+        let rules = Rules::default();
+        processes(&Seen::of(&root, collect::under(&root), &rules), detail)
+    }
+
+    #[test]
+    fn the_report_of_a_job_has_few_lines_and_says_how_many_it_leaves_out() {
+        // The number of hazards is a line more.
+        for (ranks, most) in [(2, 39), (16, 59), (64, 107)] {
+            let short = lines_of_a_job(ranks, Detail::Short);
+            assert!(short.len() <= most, "{} lines of {ranks} ranks: {short:#?}", short.len());
+            let left_out = |line: &String| line.ends_with("more lines: lazyguard report --verbose has them");
+            assert_eq!(short.iter().filter(|line| left_out(line)).count(), 1, "{short:#?}");
+            assert!(short.iter().any(|line| line.starts_with("LG201 (likely): ")), "{short:#?}");
+            let whole = lines_of_a_job(ranks, Detail::Whole);
+            assert!(whole.len() > most && !whole.iter().any(left_out), "{} lines", whole.len());
+        }
+    }
+
+    #[test]
+    fn a_hang_that_the_report_explains_is_no_part_of_its_processs_line() {
+        let lines = lines_of_a_job(2, Detail::Short);
+        assert!(lines[2].starts_with("  hang      ") && lines[3].starts_with("  hang      "), "{lines:#?}");
+        assert_eq!(lines.iter().filter(|line| line.contains("k2 cannot start: ")).count(), 1, "{lines:#?}");
+    }
+
+    /// A rank that is behind, and lines of the hang of another.
+    #[test]
+    fn a_line_beside_the_comparison_says_only_what_is_new() {
+        let doing = "and its main thread opens /data/x";
+        let sentence = format!("rank 1 has not called collective 3 of communicator 0, {doing}; rank 0 waits in it.");
+        let odd = OddRank {
+            rank: 1,
+            process: 42,
+            launched: 2,
+            collective: None,
+            doing: Some(doing.to_owned()),
+            stack: Vec::new(),
+            python: Vec::new(),
+        };
+        let mut ranks = Ranks { behind: vec![odd], joined: vec![0], ..Ranks::new(sentence, ComparedBy::Communicators) };
+        let told = |ranks: &Ranks, line: &str| beside(Some(ranks), line.to_owned());
+        let lines = ranks.lines(Detail::Short);
+        assert_eq!(
+            lines[1..],
+            ["  rank 1 (process 42): 2 collectives", "  compared by the calls of NCCL on each communicator"]
+        );
+        for (line, expect) in [
+            (
+                "  rank 1 (process 42) opens /data/x, and has stood still for 3 s",
+                Some("  rank 1 (process 42) has stood still for 3 s"),
+            ),
+            ("  rank 1 (process 42) opens /data/x", None),
+            ("  rank 1 (process 42) opens /data/y", Some("  rank 1 (process 42) opens /data/y")),
+            ("  rank 2 (process 43) opens /data/x", Some("  rank 2 (process 43) opens /data/x")),
+            ("  fix: find it: `lazyguard report` on the folder of the whole run compares the ranks", None),
+            ("blocked calls:", Some("blocked calls:")),
+        ] {
+            assert_eq!(told(&ranks, line).as_deref(), expect, "{line}");
+        }
+        ranks.behind.clear();
+        let fix = told(&ranks, "  fix: find it: `lazyguard report` on the folder of the whole run compares the ranks");
+        assert!(fix.is_some_and(|fix| fix.starts_with("  fix: all ranks have launched it")));
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) use hangs::{
 };
 pub(crate) use judged::{Finding, MetByProcess, Rules, Status};
 pub(crate) use process::Process;
-pub(crate) use ranks::{compare, when_they_were_ended, Ranks};
+#[cfg(test)]
+pub(crate) use ranks::ComparedBy;
+pub(crate) use ranks::{compare, when_they_were_ended, OddRank, Ranks};
 pub(crate) use seen::{exit_code, End, Finished, Hung, Seen, Unguarded};
 pub(crate) use stood::{asks_to_end, is_by_the_guard, is_of_a_crash, Course, Stood};

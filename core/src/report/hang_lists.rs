@@ -120,8 +120,11 @@ impl HangReport {
         let mut stacks: Vec<_> = self.stacks.iter().collect();
         let is_in_a_call = |thread: u32| self.snapshot.blocked.iter().any(|call| call.thread == thread);
         stacks.retain(|stack| is_in_a_call(stack.thread) || runs_it(stack.thread) || !stack.is_of_python_alone());
-        if detail == Detail::Short {
-            stacks.retain(|stack| !self.has_python_of(stack.thread));
+        let has_python = self.python.as_deref().is_some_and(|text| !main_python(text).is_empty());
+        if detail == Detail::Short && has_python {
+            // A thread of a library, such as NCCL's watchdog, has nothing of Python's, and explains no wait.
+            let says_more = |thread: u32| is_explained(thread) && thread != self.process;
+            stacks.retain(|stack| runs_it(stack.thread) || says_more(stack.thread));
         }
         order::sort_by_key(&mut stacks, |stack| (!runs_it(stack.thread), !is_explained(stack.thread)));
         // Threads at the same place are one stack.
@@ -148,11 +151,6 @@ impl HangReport {
             (None, None) => String::new(),
         };
         format!("stack of thread {}{what}:", first.thread)
-    }
-
-    /// Whether Python's own stack says where the thread stands.
-    fn has_python_of(&self, thread: u32) -> bool {
-        thread == self.process && self.python.as_deref().is_some_and(|text| !main_python(text).is_empty())
     }
 
     fn python_lines(&self, detail: Detail) -> Vec<String> {

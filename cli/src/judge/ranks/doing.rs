@@ -249,9 +249,9 @@ fn main_thread(process: &Process, asked: &HangReport, python: Option<&str>) -> S
 }
 
 /// Says what processes did that were ended and not seen to hang: a line for all that did the same, and the stack of the first.
-pub(crate) fn when_they_were_ended(processes: &[Process]) -> Vec<(String, Vec<String>)> {
+pub(crate) fn when_they_were_ended<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<(String, Vec<String>)> {
     let asked = Asked { by_the_run: true, at_the_hang: None, processes: BTreeSet::new() };
-    let did = processes.iter().filter_map(|process| Some((when_it_was_ended(process)?, process)));
+    let did = processes.filter_map(|process| Some((when_it_was_ended(process)?, process)));
     let line = |(what, same): (String, Vec<(String, &Process)>)| {
         let same: Vec<_> = same.into_iter().map(|(_, process)| process).collect();
         let stack = same.first().map(|process| stack(process, &asked)).unwrap_or_default();

@@ -13,7 +13,9 @@ mod orders;
 mod waits;
 
 pub(crate) use doing::when_they_were_ended;
-pub(crate) use odd_ranks::Ranks;
+#[cfg(test)]
+pub(crate) use odd_ranks::ComparedBy;
+pub(crate) use odd_ranks::{OddRank, Ranks};
 
 use super::process::Process;
 use std::collections::BTreeMap;

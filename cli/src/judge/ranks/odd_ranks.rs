@@ -133,6 +133,11 @@ impl OddRank {
 }
 
 impl OddRank {
+    /// `  rank 1 (process 4242)`, as a line about it begins.
+    pub(crate) fn and_process(&self) -> String {
+        format!("  rank {} (process {})", self.rank, self.process)
+    }
+
     /// Python's frames, and native ones where there are none of Python.
     fn stack_lines(&self, detail: Detail) -> Vec<String> {
         let frame = |frame: &PythonFrame| format!("at {}:{} in {}", frame.file, frame.line, frame.function);
@@ -195,19 +200,48 @@ impl Ranks {
         !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
     }
 
+    /// The ranks that have a line each.
+    fn described(&self) -> impl Iterator<Item = &OddRank> {
+        self.odd().take(MOST_DESCRIBED)
+    }
+
+    /// A rank and its process, with what the sentence does not say.
+    fn line_of(&self, odd: &OddRank) -> String {
+        let launched = (self.compared_by != ComparedBy::Memory).then(|| counted(odd.launched, "collective"));
+        let of_number = odd.collective.as_deref().zip(self.number);
+        let collective = of_number.map(|(its, number)| format!("the {} of them {its}", ordinal(number)));
+        let doing = odd.doing.as_deref().filter(|doing| !self.sentence.contains(doing));
+        let new: Vec<_> = launched.into_iter().chain(collective).chain(doing.map(str::to_owned)).collect();
+        match new.join(", ").trim_start_matches("and ") {
+            "" => odd.and_process(),
+            new => format!("{}: {new}", odd.and_process()),
+        }
+    }
+
+    /// `None` where the sentence and the lines of the ranks say all of it.
+    fn line_of_group(&self, group: &RankGroup) -> Option<String> {
+        let has_line = |rank: &u64| {
+            self.described().any(|odd| odd.rank == *rank && odd.launched == group.collectives)
+                && group.waits_in.is_none()
+        };
+        let joined = group.ranks.iter().all(|rank| self.joined.contains(rank));
+        let waits_in = group.waits_in.as_deref().filter(|within| !joined || !self.sentence.contains(within));
+        let is_said =
+            group.ranks.iter().all(has_line) || waits_in.is_none() && joined && self.number == Some(group.collectives);
+        let within = waits_in.map(|within| format!(", waiting in {within}")).unwrap_or_default();
+        let (ranks, called) = (ranks_in_words(group.ranks.clone()), counted(group.collectives, "collective"));
+        (!is_said).then(|| format!("  {ranks}: {called} called{within}"))
+    }
+
+    /// The ranks that are not where the others are.
+    pub(crate) fn odd(&self) -> impl Iterator<Item = &OddRank> {
+        self.behind.iter().chain(&self.different)
+    }
+
     pub fn lines(&self, detail: Detail) -> Vec<String> {
         let mut lines = vec![self.sentence.clone()];
-        for odd in self.behind.iter().chain(&self.different).take(MOST_DESCRIBED) {
-            let of_number = odd.collective.as_deref().zip(self.number);
-            let collective = of_number.map(|(its, number)| format!(", the {} of them {its}", ordinal(number)));
-            let doing = odd.doing.as_deref().map(|doing| format!(", {doing}"));
-            let (launched, OddRank { rank, process, .. }) = (counted(odd.launched, "collective"), odd);
-            let more = [collective, doing].into_iter().flatten().collect::<String>();
-            let what = match self.compared_by {
-                ComparedBy::Memory => more.trim_start_matches(", ").trim_start_matches("and ").to_owned(),
-                _ => format!("{launched}{more}"),
-            };
-            lines.push(format!("  rank {rank} (process {process}): {what}"));
+        for odd in self.described() {
+            lines.push(self.line_of(odd));
             lines.extend(odd.stack_lines(detail));
         }
         let more = (self.behind.len() + self.different.len()).saturating_sub(MOST_DESCRIBED);
@@ -218,11 +252,7 @@ impl Ranks {
             let joined = if self.joined.contains(rank) { "has joined and " } else { "" };
             format!("  rank {rank} (process {process}) {joined}is blocked: {why}")
         }));
-        lines.extend(self.groups.iter().take(MOST_DESCRIBED).map(|group| {
-            let waits_in = group.waits_in.as_deref().map(|within| format!(", waiting in {within}"));
-            let (ranks, called) = (ranks_in_words(group.ranks.clone()), counted(group.collectives, "collective"));
-            format!("  {ranks}: {called} called{}", waits_in.unwrap_or_default())
-        }));
+        lines.extend(self.groups.iter().take(MOST_DESCRIBED).filter_map(|group| self.line_of_group(group)));
         let more = self.groups.len().saturating_sub(MOST_DESCRIBED);
         lines.extend((more > 0).then(|| format!("  and {} of ranks in other states", counted(more as u64, "group"))));
         lines.extend(self.clusters.iter().take(MOST_DESCRIBED).map(|cluster| format!("  {}", cluster.in_words())));

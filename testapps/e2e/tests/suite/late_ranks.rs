@@ -2,8 +2,9 @@
 
 use crate::nccl::bare;
 use crate::run_passes_on::under;
-use lazyguard_e2e::{library, log_of, root, Running, Work, PATIENCE};
+use lazyguard_e2e::{command, library, log_of, root, Outcome, Running, Work, PATIENCE};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Far below the pause of a rank that is late, also after the time that the ranks have to answer.
@@ -87,18 +88,40 @@ fn a_slow_start_ends_no_job() {
 #[test]
 fn a_rank_that_stands_still_is_a_hang_as_ever() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for kind in ["fifo", "lock", "stopped", "killed"] {
+    for (kind, does) in [
+        ("fifo", "opens "),
+        ("leaves", "has left its loop and is in _shutdown"),
+        ("lock", ""),
+        ("stopped", "was stopped"),
+        ("killed", ""),
+    ] {
         let outcome = start(&work, kind, "kill", 0, &[]).finish_within(PATIENCE);
         assert_eq!(outcome.code, Some(117), "{kind}: {outcome}");
         assert!(outcome.stderr.contains("LG208 (likely)"), "{kind}: {outcome}");
+        is_read(&work.path().join(format!("out-{kind}-kill-0")), &outcome, does);
     }
+}
+
+/// What two ranks leave fits on a screen, and says nothing twice.
+fn is_read(folder: &Path, outcome: &Outcome, does: &str) {
+    let most_on_standard_error = 30;
+    assert!(outcome.stderr.lines().count() <= most_on_standard_error, "{outcome}");
+    let report = Command::new(command()).arg("report").arg(folder).output().unwrap_or_else(|error| panic!("{error}"));
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    let lines: Vec<_> = report.lines().collect();
+    assert!(lines.len() <= 40, "{} lines: {report}", lines.len());
+    assert!(lines[2].starts_with("rank 1 has not called collective 3 of communicator 0 "), "{report}");
+    let twice = lines.iter().filter(|line| !line.is_empty() && report.matches(**line).count() > 1);
+    assert_eq!(twice.count(), 0, "{report}");
+    assert!(does.is_empty() || lines[2].contains(does) && report.matches(does).count() == 1, "{report}");
+    assert_eq!(report.matches("cuStreamSynchronize cannot return").count(), 1, "{report}");
 }
 
 /// As PyTorch Lightning does: the run's SIGTERM interrupts the wait, and the program's handler calls one more collective.
 #[test]
 fn a_collective_that_a_rank_calls_when_the_run_ends_it_is_not_compared() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    for (action, more) in [("kill", &[][..]), ("fail", &[]), ("report", &["--timeout", "8s"])] {
+    for (action, more) in [("kill", &[][..]), ("fail", &[]), ("report", &["--timeout", "20s"])] {
         let outcome =
             start(&work, "asked", action, 0, &[&["--kill-after", "2s"], more].concat()).finish_within(PATIENCE);
         assert_eq!(outcome.code, Some(117), "{action}: {outcome}");

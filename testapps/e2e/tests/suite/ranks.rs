@@ -234,4 +234,11 @@ fn sixteen_ranks_are_a_few_lines_with_the_blame_among_them() {
     let end = outcome.stderr.split(blame).nth(1).unwrap_or_default();
     assert!(end.contains("wait in the same place: ") && !end.contains("on the folder of the whole run"), "{outcome}");
     assert_eq!(outcome.stderr.matches("LG208 (likely): ").count(), 1, "{outcome}");
+    let report = Command::new(command()).args(["report", &out]).output().unwrap_or_else(|error| panic!("{error}"));
+    let report = String::from_utf8_lossy(&report.stdout).into_owned();
+    assert!(report.lines().count() <= 60, "{} lines: {report}", report.lines().count());
+    assert!(
+        report.lines().nth(2).is_some_and(|line| line.starts_with("rank 15 has not called collective ")),
+        "{report}"
+    );
 }
