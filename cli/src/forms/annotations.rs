@@ -3,7 +3,7 @@
 
 use super::places::Place;
 use super::text;
-use crate::judge::{hangs, FailedOn, Seen, Status};
+use crate::judge::{gist, hangs, stalled, FailedOn, Seen, Status};
 use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::fmt::Write as _;
@@ -85,6 +85,14 @@ fn shown(seen: &Seen<'_>) -> Vec<Shown> {
         place: hang.line().map(|line| Place::of(&line, &seen.here)),
         fails: true,
     });
+    let stalls = stalled(&seen.processes).into_iter().map(|stall| Shown {
+        code: "stalled",
+        title: one_line(&format!("stalled: {} has stopped", stall.process.title())).into_owned(),
+        text: text_of(gist(stall.report)),
+        key: stall.key(),
+        place: None,
+        fails: seen.failed == Some(FailedOn::Stall),
+    });
     let hazards = seen.judged.hazards.iter().filter(|finding| finding.fails || !finding.hazard.prevented);
     let hazards = hazards.filter(|finding| finding.status == Status::New).map(|finding| Shown {
         code: finding.hazard.code.name(),
@@ -106,7 +114,7 @@ fn shown(seen: &Seen<'_>) -> Vec<Shown> {
         place: None,
         fails: seen.failed == Some(FailedOn::Unguarded),
     });
-    hangs.chain(hazards).chain(unguarded).collect()
+    hangs.chain(stalls).chain(hazards).chain(unguarded).collect()
 }
 
 fn text_of(lines: impl IntoIterator<Item = String>) -> String {
@@ -298,6 +306,15 @@ mod tests {
                 "{line}"
             );
         });
+    }
+
+    #[test]
+    fn a_stall_is_an_error_where_the_run_fails_for_it() {
+        let told = Told { stalled: true, no_hazard: true, ..Told::default() };
+        let expect = "title=stalled%3A train (process 4242%2C rank 3) has stopped::it opens /data/x (class file)";
+        seen(&told, |seen| assert_eq!(only(seen, System::Github), format!("::warning {expect}")));
+        let failing = Told { fail_on: "stall".to_owned(), ..told };
+        seen(&failing, |seen| assert_eq!(only(seen, System::Github), format!("::error {expect}")));
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! The findings as SARIF 2.1.0: a rule for every code, a result for every hang and hazard.
+//! The findings as SARIF 2.1.0: a rule for every code and one for stalls, a result for every hang, stall and hazard.
 
 use super::places::Place;
 use super::text;
-use crate::judge::{exit_code, hangs, Finding, HangSeen, Process, Seen, Status};
+use crate::judge::{exit_code, gist, hangs, stalled, FailedOn, Finding, HangSeen, Process, Seen, Status};
 use crate::stacks::SourceLine;
 use crate::words::{pages, utc};
 use lazyguard_core::diagnose::Code;
@@ -15,11 +15,15 @@ const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os
 const HERE: &str = "WORKINGFOLDER";
 /// The name and version of the fingerprint that distinguishes results.
 const FINGERPRINT: &str = "lazyguardKey/v1";
+/// The rule of a process that has stopped, which has no code.
+const STALLED: &str = "stalled";
 
 pub(crate) fn text(seen: &Seen<'_>) -> String {
     Process::name_all(&seen.processes);
     let hangs = hangs(&seen.processes);
-    let hangs = hangs.iter().map(|hang| of_hang(hang, seen));
+    let stalls = stalled(&seen.processes);
+    let stalls = stalls.iter().map(|stall| of_stall(stall, seen));
+    let hangs = hangs.iter().map(|hang| of_hang(hang, seen)).chain(stalls);
     let results: Vec<_> = hangs.chain(seen.judged.hazards.iter().map(|finding| of_hazard(finding, seen))).collect();
     let log = json!({
         "$schema": SCHEMA,
@@ -29,7 +33,7 @@ pub(crate) fn text(seen: &Seen<'_>) -> String {
                 "name": "LazyGuard",
                 "version": env!("CARGO_PKG_VERSION"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": Code::ALL.iter().map(|code| rule(*code)).collect::<Vec<_>>(),
+                "rules": Code::ALL.iter().map(|code| rule(*code)).chain([rule_of_stalls()]).collect::<Vec<_>>(),
             } },
             "invocations": [invocation(seen)],
             "originalUriBaseIds": { HERE: { "uri": format!("file://{}/", uri(&seen.here)) } },
@@ -50,6 +54,18 @@ fn rule(code: Code) -> Value {
         "help": { "text": page, "markdown": page },
         "defaultConfiguration": { "level": level },
         "properties": { "tags": ["cuda", "concurrency", "deadlock"] },
+    })
+}
+
+fn rule_of_stalls() -> Value {
+    let what = "the process submits no more, nothing of it is in flight, and its host side stands still";
+    json!({
+        "id": STALLED,
+        "shortDescription": { "text": "a process has stopped" },
+        "fullDescription": { "text": what },
+        "help": { "text": format!("{what}: see what its threads wait for") },
+        "defaultConfiguration": { "level": "warning" },
+        "properties": { "tags": ["cuda"] },
     })
 }
 
@@ -92,13 +108,30 @@ fn rule_index(code: Code) -> Option<usize> {
 fn of_hang(hang: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
     let steps: Vec<_> = hang.steps().chain(hang.report.ends_in_words()).collect();
     let message = format!("{} hangs: {}", hang.process.title(), steps.join("\n"));
+    let rule = (hang.code().name(), rule_index(hang.code()), "error");
+    of_report(hang, rule, &message, hang.line().as_ref(), seen)
+}
+
+fn of_stall(stall: &HangSeen<'_>, seen: &Seen<'_>) -> Value {
+    let message = format!("{} has stopped: {}", stall.process.title(), gist(stall.report).unwrap_or_default());
+    let level = if seen.failed == Some(FailedOn::Stall) { "error" } else { "warning" };
+    of_report(stall, (STALLED, Some(Code::ALL.len()), level), &message, None, seen)
+}
+
+fn of_report(
+    hang: &HangSeen<'_>,
+    (rule, index, level): (&str, Option<usize>, &str),
+    message: &str,
+    line: Option<&SourceLine>,
+    seen: &Seen<'_>,
+) -> Value {
     let mut result = json!({
-        "ruleId": hang.code().name(),
-        "ruleIndex": rule_index(hang.code()),
+        "ruleId": rule,
+        "ruleIndex": index,
         "kind": "fail",
-        "level": "error",
+        "level": level,
         "message": { "text": message },
-        "locations": locations(hang.line().as_ref(), &hang.process.program, None, seen),
+        "locations": locations(line, &hang.process.program, None, seen),
         "partialFingerprints": { FINGERPRINT: hang.key() },
         "properties": {
             "process": hang.process.process,
@@ -203,7 +236,7 @@ mod tests {
     fn every_code_is_a_rule_with_its_page() {
         let log = log(&Told::default());
         let rules = log["runs"][0]["tool"]["driver"]["rules"].as_array().unwrap();
-        assert_eq!(rules.len(), Code::ALL.len());
+        assert_eq!((rules.len(), &rules[Code::ALL.len()]["id"]), (Code::ALL.len() + 1, &json!(STALLED)));
         for (rule, code) in rules.iter().zip(Code::ALL) {
             assert_eq!(rule["id"], code.name());
             assert_eq!(rule["shortDescription"]["text"], code.title());
@@ -244,6 +277,19 @@ mod tests {
         assert_eq!(result(&Told { known: true, ..Told::default() })["baselineState"], "unchanged");
         let other = Told { hang: true, no_hazard: true, known: true, ..Told::default() };
         assert_eq!(result(&other)["baselineState"], "new");
+    }
+
+    #[test]
+    fn a_stall_is_a_warning_and_an_error_where_the_run_fails_for_it() {
+        let told = Told { stalled: true, no_hazard: true, ..Told::default() };
+        let warning = result(&told);
+        let of = |result: &Value| [result["ruleId"].clone(), result["ruleIndex"].clone(), result["level"].clone()];
+        assert_eq!(of(&warning), [json!(STALLED), json!(Code::ALL.len()), json!("warning")]);
+        let message = "train (process 4242, rank 3) has stopped: it opens /data/x (class file)";
+        assert_eq!(warning["message"]["text"], message);
+        assert_eq!(warning["partialFingerprints"][FINGERPRINT], "stalled|file");
+        let failing = Told { fail_on: "stall".to_owned(), ..told };
+        assert_eq!(result(&failing)["level"], "error");
     }
 
     #[test]

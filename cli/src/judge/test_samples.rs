@@ -12,6 +12,7 @@ use crate::stacks::SourceLine;
 use lazyguard_core::diagnose::{snapshot_at, Code, Confidence, Culprit, Status, Verdict};
 use lazyguard_core::hazard::{FirstOccurrence, Hazard, StreamClass};
 use lazyguard_core::report::{json, HangReport, PreloadSummary};
+use lazyguard_core::stall::Stall;
 use lazyguard_core::trace::read::Recording;
 use lazyguard_core::trace::ProcessFacts;
 use serde_json::json;
@@ -135,6 +136,8 @@ pub(crate) struct Told {
     /// Whether that file lies elsewhere.
     pub outside: bool,
     pub hang: bool,
+    /// Whether the process submits no more.
+    pub stalled: bool,
     pub no_hazard: bool,
     /// Whether a process had loaded the driver without the guard.
     pub unguarded: bool,
@@ -158,6 +161,7 @@ impl Default for Told {
             file: String::new(),
             outside: false,
             hang: false,
+            stalled: false,
             no_hazard: false,
             unguarded: false,
             processes: 1,
@@ -174,7 +178,13 @@ impl Told {
     fn leave(&self, scratch: &Scratch) -> Vec<Process> {
         let job = recording("3", self.hang);
         let bytes = job.bytes(3 * SECOND);
-        let hang = self.hang.then(|| hang_report(&job, Path::new("")));
+        let stall = || HangReport {
+            status: Status::Stalled,
+            verdicts: Vec::new(),
+            stall: Some(stall()),
+            ..hang_report(&job, Path::new(""))
+        };
+        let hang = self.hang.then(|| hang_report(&job, Path::new(""))).or_else(|| self.stalled.then(stall));
         for number in 0..self.processes {
             let name = format!("root/rank3-{number}");
             scratch.file(&format!("{name}/trace.lgt"), &bytes);
@@ -194,6 +204,11 @@ impl Told {
         }
         processes
     }
+}
+
+fn stall() -> Stall {
+    let evidence = json!({ "process": 4242, "class": "file", "moves": false, "sentence": "opens /data/x" });
+    Stall { since: SECOND, evidence: serde_json::from_value(evidence).unwrap() }
 }
 
 fn here() -> PathBuf {
@@ -230,6 +245,7 @@ pub(crate) fn seen(told: &Told, look: impl FnOnce(&Seen<'_>)) {
     let hangs =
         told.end == Some(End::EndedOnHang) || fail_on.has(FailedOn::Hang) && !hangs::hangs(&processes).is_empty();
     let failing = judged.hazards.iter().any(|finding| finding.fails).then_some(FailedOn::Hazard);
+    let failing = failing.or((told.stalled && fail_on.has(FailedOn::Stall)).then_some(FailedOn::Stall));
     let failing = failing.or((told.unguarded && fail_on.has(FailedOn::Unguarded)).then_some(FailedOn::Unguarded));
     look(&Seen {
         run: run.as_ref(),
