@@ -1,15 +1,15 @@
-//! The activity of the ranks without a guard while another rank waits for them (`lazyguard_core::late`): one that has not initialised CUDA yet, and imports its
-//! modules for a minute, cannot say so itself.
+//! The activity of the ranks that cannot speak while another rank waits for them (`lazyguard_core::late`): one that has not initialised CUDA yet, and imports
+//! its modules for a minute, and one that is stopped.
 //!
 //! A thread of its own reads the markers of the job. Once a rank asks, it looks at the program's processes to which their launcher has given a rank, unless
-//! a guarded process of that rank lives, and leaves a statement for each rank.
+//! a guarded process of that rank lives and is not stopped, and leaves a statement for each rank.
 //!
 //! Must not: look at any process before a rank asks.
 
 use super::hang::folders_of_processes;
 use super::root::process_with;
 use super::tree::descends;
-use crate::folder::exists;
+use crate::folder::{exists, Stat};
 use crate::machine::{files, host_name, Beside};
 use lazyguard_core::evidence::{Depth, Look, Looks, Source};
 use lazyguard_core::late::{self, Statement};
@@ -126,7 +126,7 @@ impl Watch {
         self.write();
     }
 
-    /// The processes of each rank of which no guarded one lives, or has lived for long.
+    /// The processes of each rank of which no guarded one lives and is not stopped, or has lived for long.
     fn without_a_guard(&mut self, now: Instant) -> BTreeMap<String, Vec<u32>> {
         let armed = folders_of_processes(&self.places).into_iter().filter_map(|folder| process_with(&folder));
         let armed: BTreeSet<u32> = armed.filter(|process| exists(*process)).collect();
@@ -136,7 +136,7 @@ impl Watch {
             ranks.entry(rank).or_default().push(process);
         }
         ranks.retain(|rank, processes| {
-            let is_guarded = processes.iter().any(|process| armed.contains(process));
+            let is_guarded = processes.iter().any(|process| armed.contains(process) && !is_stopped(*process));
             let mut since = || *self.guarded.entry(rank.clone()).or_insert(now);
             !is_guarded || self.says.contains_key(rank) && now.saturating_duration_since(since()) < HANDS_OVER_IN
         });
@@ -166,6 +166,10 @@ impl Watch {
     }
 }
 
+fn is_stopped(process: u32) -> bool {
+    Stat::of(process as i32).is_some_and(Stat::is_stopped)
+}
+
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -183,6 +187,7 @@ fn rank_of(process: u32) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lazyguard_core::evidence::Class;
     use std::process::Command;
 
     #[test]
@@ -220,9 +225,19 @@ mod tests {
         fs::write(folder.join(format!("rank7-{}/run.json", rank.id())), "").unwrap();
         fs::write(&marker, "17 node7 1 0\nlate 19 node7 1 0\n").unwrap();
         (0..3).for_each(|_| round(&mut watch, 300));
+        assert!(says().is_none());
+        // It cannot while it is stopped.
+        let signal =
+            |name: &str| assert!(Command::new("kill").args([name, &rank.id().to_string()]).status().unwrap().success());
+        signal("-STOP");
+        (0..3).for_each(|_| round(&mut watch, 300));
+        let said = says().unwrap();
+        assert_eq!((said.class, said.moved), (Some(Class::Stopped), 0), "{said:?}");
+        signal("-CONT");
+        (0..3).for_each(|_| round(&mut watch, 2_500));
+        assert!(says().is_none(), "it speaks itself");
         rank.kill().unwrap();
         rank.wait().unwrap();
-        assert!(says().is_none());
         fs::remove_dir_all(&folder).unwrap();
     }
 }
