@@ -161,6 +161,15 @@ impl InKernel {
     }
 }
 
+/// The stack pointer and the program counter, of a thread that sleeps in a system call.
+pub(super) fn place(text: &str) -> Option<(u64, u64)> {
+    let mut fields = text.split_ascii_whitespace();
+    fields.next().filter(|first| *first != "running" && !first.starts_with('-'))?;
+    let hex = |field: &str| u64::from_str_radix(field.strip_prefix("0x")?, 16).ok();
+    let (address, stack) = (hex(fields.next_back()?)?, hex(fields.next_back()?)?);
+    Some((stack, address))
+}
+
 pub(super) fn kind(machine: Machine, wanted: i64) -> Option<Kind> {
     let number = |row: &&(i64, i64, Kind)| match machine {
         Machine::X86_64 => row.0,
@@ -256,6 +265,8 @@ mod tests {
         let line = "257 0xffffff9c 0x7f48 0x80000 0x0 0x0 0x0 0x7ffd 0x7f4b\n";
         let arguments = [0xffff_ff9c, 0x7f48, 0x8_0000, 0, 0, 0];
         assert_eq!(InKernel::read(line), Some(InKernel::Call { number: 257, arguments }));
+        assert_eq!(place(line), Some((0x7ffd, 0x7f4b)));
+        assert_eq!(["running\n", "-1 0x7ffd 0x7f4b", "", "1 none"].map(place), [None; 4]);
         assert_eq!(InKernel::read("running\n"), Some(InKernel::Runs));
         assert_eq!(InKernel::read("-1 0x7ffd 0x7f4b"), Some(InKernel::Outside));
         assert_eq!(InKernel::read(""), None);

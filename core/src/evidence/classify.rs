@@ -4,6 +4,7 @@
 
 use super::kernel::Stat;
 use super::look::Look;
+use super::native::{Library, Native};
 use super::process::{Process, Thread};
 use super::wait::{at_port, File, Wait};
 use super::{python, Class, Evidence};
@@ -95,6 +96,25 @@ impl Evidence {
     }
 }
 
+/// The words of the library by which it waits for other processes of its job.
+fn in_library(thread: &Thread, told: Told) -> Told {
+    let waits = matches!(told.class, Class::Waits | Class::Lock | Class::Rests | Class::Peer | Class::Child);
+    let Some(Native { library, function }) = thread.native.as_ref().filter(|_| waits) else { return told };
+    let of_store = |function: &String| format!(", in `{function}`");
+    let sentence = match (library, function) {
+        (Library::Store, function) => {
+            let begins = "waits for the store of the job";
+            let known = if told.sentence.starts_with(begins) { told.sentence.as_str() } else { begins };
+            format!("{known}{}", function.as_ref().map(of_store).unwrap_or_default())
+        }
+        (Library::Ranks(library), Some(function)) => {
+            format!("waits for other ranks on the host, in {function} of {library}")
+        }
+        (Library::Ranks(library), None) => format!("waits for other ranks on the host, in {library}"),
+    };
+    Told { class: Class::Peer, sentence, of_job: true, ..told }
+}
+
 /// The words of the thread's Python frames, and the line.
 fn in_python(process: &Process, thread: &Thread, told: Told) -> Told {
     let frames = thread.python.as_slice();
@@ -181,7 +201,8 @@ impl Compared<'_> {
             Some(at) => told.into_iter().nth(at),
             None => told.into_iter().max_by_key(greatest),
         };
-        told.map_or_else(|| Told::new(Class::Waits, "waits"), |(told, thread)| in_python(process, thread, told))
+        let told = told.map(|(told, thread)| in_python(process, thread, in_library(thread, told)));
+        told.unwrap_or_else(|| Told::new(Class::Waits, "waits"))
     }
 
     fn thread(&self, process: &Process, thread: &Thread, followed: u32) -> Told {
@@ -311,7 +332,7 @@ impl Compared<'_> {
     fn pipe(&self, process: &Process, link: &str, writes: bool, followed: u32) -> Option<Told> {
         let holders: Vec<&Process> = self.after.holders(process.process, link, writes).collect();
         if holders.is_empty() {
-            return self.ended_child(process);
+            return self.ended_child(process).or_else(|| self.lost_child(process, link, writes));
         }
         let busy: Vec<&Process> = holders.iter().copied().filter(|holder| !self.waits_for(holder, process)).collect();
         let told = busy.iter().map(|holder| (self.process_at(holder, followed), *holder)).collect::<Vec<_>>();
@@ -395,6 +416,13 @@ impl Compared<'_> {
         Some(self.followed(process, child, gone(child, self.before.process(child.process))))
     }
 
+    /// A child that held the other end at the former look, and is gone. The process has waited for it, and alone knows how it ended.
+    fn lost_child(&self, process: &Process, link: &str, writes: bool) -> Option<Told> {
+        let mut held = self.before.holders(process.process, link, writes);
+        let child = held.find(|one| one.stat.parent == process.process && self.after.process(one.process).is_none())?;
+        Some(self.followed(process, child, Told::new(Class::Gone, "has ended since the look before")))
+    }
+
     /// A child of a process at rest that was killed, or one like itself that has failed. A process may end its helpers by a signal that asks.
     fn lost_worker(&self, process: &Process) -> Option<Told> {
         const ASK: [u32; 3] = [1, 2, 15];
@@ -443,6 +471,7 @@ impl Compared<'_> {
     /// The owner where the lock names it, else the thread that is in a call while others wait.
     fn futex(&self, process: &Process, thread: &Thread, at: u64, owner: Option<u32>, followed: u32) -> Told {
         let others = || process.threads.iter().filter(|other| other.thread != thread.thread);
+        let holds_it = owner == Some(thread.thread);
         let owner = owner.and_then(|owner| others().find(|other| other.thread == owner));
         let does = |other: &Thread| match &other.wait {
             // It waits for the same, or is a second thread of a kind that serves others.
@@ -453,6 +482,9 @@ impl Compared<'_> {
             Wait::Futex { .. } | Wait::Event | Wait::Sleeps | Wait::Unknown | Wait::Device(_) => None,
             _ => (followed < MOST_FOLLOWED).then(|| self.thread(process, other, followed + 1)),
         };
+        if holds_it {
+            return Told::new(Class::Lock, "waits for a lock that it holds itself");
+        }
         if let Some(owner) = owner {
             let told = does(owner).unwrap_or_else(|| Told::new(Class::Waits, "waits"));
             return Told { class: Class::Lock, ..lock(process, owner, told, true) };

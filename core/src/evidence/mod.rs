@@ -11,6 +11,7 @@ mod classify;
 mod kernel;
 mod look;
 mod looks;
+mod native;
 mod process;
 mod python;
 mod source;

@@ -4,6 +4,7 @@
 
 use super::call::{self, InKernel, Kind};
 use super::kernel::{flags, group, Descriptor, Group, Stat};
+use super::native::{Code, Native};
 use super::source::{number, Source};
 use super::wait::{self, Wait};
 use super::{python, Depth};
@@ -33,6 +34,9 @@ pub(super) struct Thread {
     pub looks_round: bool,
     /// The innermost first.
     pub python: Vec<PythonFrame>,
+    /// Where it sleeps in a system call: its stack pointer and program counter.
+    pub place: Option<(u64, u64)>,
+    pub native: Option<Native>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,6 +112,10 @@ impl Reader<'_> {
         seen.is_compile_worker = text("cmdline").contains("torch/_inductor/compile_worker");
         let port = text("environ").split('\0').find_map(|one| one.strip_prefix("MASTER_PORT=")?.parse().ok());
         seen.store = port;
+        if let Some(code) = Code::of(source, seen.process) {
+            let counting = seen.threads.iter_mut().take(seen.counting);
+            counting.for_each(|thread| thread.native = thread.place.and_then(|place| code.native(place)));
+        }
         let Some(python) = python::read(source, seen.process) else { return };
         python.note.iter().for_each(|note| lack(lacks, note));
         seen.collects = python.collects;
@@ -149,6 +157,8 @@ impl Reader<'_> {
             wait: Wait::default(),
             looks_round: false,
             python: Vec::new(),
+            place: line.as_deref().and_then(call::place),
+            native: None,
         };
         let kind: Option<Kind> = kind.or_else(|| call::by_function(&seen.function).filter(|_| seen.call.is_none()));
         seen.looks_round = wait::looks_round(seen.call.as_ref(), kind);

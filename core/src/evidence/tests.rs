@@ -239,6 +239,29 @@ fn a_lock_without_an_owner_is_followed_to_the_thread_that_is_in_a_call() {
 }
 
 #[test]
+fn a_lock_that_the_waiting_thread_holds_itself_is_one() {
+    let tree = Tree::new("own-lock");
+    let mut word = [0; 12];
+    word[0] = 2;
+    word[8..].copy_from_slice(&839_u32.to_le_bytes());
+    tree.process(839, 746, "train", 'S', FUTEX, "futex_do_wait").memory(839, 0x1572_6420, &word);
+    assert_eq!(tree.told(839, Depth::Memory), told(Class::Lock, "waits for a lock that it holds itself"));
+}
+
+#[test]
+fn a_child_that_has_ended_between_two_looks_is_named_though_its_parent_has_waited_for_it() {
+    let tree = Tree::new("reaped");
+    tree.process(818, 725, "python3", 'S', READS, "anon_pipe_read").descriptor(818, 9, "pipe:[49]", "00");
+    tree.process(812, 818, "pt_data_worker", 'S', READS, "anon_pipe_read").descriptor(812, 8, "pipe:[49]", "01");
+    let before = tree.look(818, Depth::Kernel);
+    fs::remove_dir_all(tree.0.join("proc/812")).unwrap();
+    let sentence = "waits for its data-loader worker (process 812), which has ended since the look before";
+    assert_eq!(tree.after(&before, 818, Depth::Kernel), told(Class::Child, sentence));
+    let unknown = "waits for a pipe, whose other end was not found";
+    assert_eq!(tree.told(818, Depth::Kernel), told(Class::Waits, unknown), "no look has seen it");
+}
+
+#[test]
 fn a_pool_is_followed_through_the_thread_that_reads_its_results() {
     let tree = Tree::new("pool");
     tree.process(873, 785, "python3", 'S', FUTEX, "futex_do_wait")

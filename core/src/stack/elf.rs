@@ -29,6 +29,9 @@ const MOST_DYNAMIC: usize = 256;
 /// Most names of one hash that are looked at.
 const MOST_CHAIN: u32 = 1 << 12;
 const MOST_SECTIONS: u16 = 256;
+/// Of a large library, and a mangled name.
+const MOST_EXPORTS: u32 = 1 << 20;
+const MOST_NAME: usize = 1 << 10;
 const MOST_SYMBOL_BYTES: u64 = 32 << 20;
 
 /// Entries of a table read at a time.
@@ -92,23 +95,32 @@ impl Image {
         self.symbol(memory, name, STT_OBJECT)
     }
 
-    fn symbol(&self, memory: &impl Memory, name: &str, kind: SymbolType) -> Option<u64> {
-        let dynamic: Vec<Dyn64<LittleEndian>> = entries(memory, self.dynamic?, MOST_DYNAMIC);
-        let end = dynamic.iter().position(|entry| entry.d_tag.get(ENDIAN) == DT_NULL).unwrap_or(dynamic.len());
-        let place = |tag| {
-            let value = dynamic[..end].iter().rfind(|entry| entry.d_tag.get(ENDIAN) == tag)?.d_val.get(ENDIAN);
-            // The GNU C library has relocated the table in place; another may have left addresses of the file there.
-            Some(if value < self.bias { value.wrapping_add(self.bias) } else { value })
+    /// The name of the exported function that has this address in it, as the linker knows it.
+    pub fn function_at(&self, memory: &impl Memory, address: u64) -> Option<String> {
+        let exports = self.exports(memory)?;
+        let count = exports.count(memory)?.min(MOST_EXPORTS);
+        let place = address.checked_sub(self.bias)?;
+        let has_it = |symbol: &Symbol| {
+            let (begin, bytes) = (symbol.st_value.get(ENDIAN), symbol.st_size.get(ENDIAN));
+            let is_defined = symbol.st_type() == STT_FUNC && symbol.st_shndx.get(ENDIAN) != SHN_UNDEF;
+            is_defined && place.checked_sub(begin).is_some_and(|into| into < bytes)
         };
-        let (strings, symbols, hashes) = (place(DT_STRTAB)?, place(DT_SYMTAB)?, place(DT_GNU_HASH)?);
+        (0..count).step_by(CHUNK).find_map(|first| {
+            let at = exports.symbols.wrapping_add(u64::from(first) * size_of::<Symbol>() as u64);
+            let symbols: Vec<Symbol> = entries(memory, at, CHUNK.min((count - first) as usize));
+            let name = symbols.iter().find(|symbol| has_it(symbol))?.st_name.get(ENDIAN);
+            let bytes = memory.bytes(exports.strings.wrapping_add(name.into()), MOST_NAME);
+            let end = bytes.iter().position(|byte| *byte == 0)?;
+            Some(String::from_utf8_lossy(&bytes[..end]).into_owned())
+        })
+    }
+
+    fn symbol(&self, memory: &impl Memory, name: &str, kind: SymbolType) -> Option<u64> {
+        let Exports { strings, symbols, buckets, first, bucket_at, chain_at } = self.exports(memory)?;
         let number = |at: u64| memory.array(at).map(u32::from_le_bytes);
-        let [buckets, first, bloom] = [0, 4, 8].map(|at| number(hashes.wrapping_add(at)));
-        let (buckets, first) = (buckets?, first?);
         let wanted = name.bytes().fold(5381_u32, |hash, byte| hash.wrapping_mul(33).wrapping_add(u32::from(byte)));
-        let bucket_at = hashes.wrapping_add(16 + u64::from(bloom?) * 8);
         let bucket = u64::from(wanted.checked_rem(buckets)?);
         let begin = number(bucket_at.wrapping_add(bucket * 4))?;
-        let chain_at = bucket_at.wrapping_add(u64::from(buckets) * 4);
         for symbol in begin.max(first)..begin.saturating_add(MOST_CHAIN) {
             let hash = number(chain_at.wrapping_add(u64::from(symbol.checked_sub(first)?) * 4))?;
             if hash | 1 == wanted | 1 {
@@ -123,6 +135,45 @@ impl Image {
             }
         }
         None
+    }
+
+    fn exports(&self, memory: &impl Memory) -> Option<Exports> {
+        let dynamic: Vec<Dyn64<LittleEndian>> = entries(memory, self.dynamic?, MOST_DYNAMIC);
+        let end = dynamic.iter().position(|entry| entry.d_tag.get(ENDIAN) == DT_NULL).unwrap_or(dynamic.len());
+        let place = |tag| {
+            let value = dynamic[..end].iter().rfind(|entry| entry.d_tag.get(ENDIAN) == tag)?.d_val.get(ENDIAN);
+            // The GNU C library has relocated the table in place; another may have left addresses of the file there.
+            Some(if value < self.bias { value.wrapping_add(self.bias) } else { value })
+        };
+        let (strings, symbols, hashes) = (place(DT_STRTAB)?, place(DT_SYMTAB)?, place(DT_GNU_HASH)?);
+        let number = |at: u64| memory.array(at).map(u32::from_le_bytes);
+        let [buckets, first, bloom] = [0, 4, 8].map(|at| number(hashes.wrapping_add(at)));
+        let (buckets, first) = (buckets?, first?);
+        let bucket_at = hashes.wrapping_add(16 + u64::from(bloom?) * 8);
+        let chain_at = bucket_at.wrapping_add(u64::from(buckets) * 4);
+        Some(Exports { strings, symbols, buckets, first, bucket_at, chain_at })
+    }
+}
+
+/// A file's exported names: texts, symbols, and the table of their hashes.
+struct Exports {
+    strings: u64,
+    symbols: u64,
+    buckets: u32,
+    first: u32,
+    bucket_at: u64,
+    chain_at: u64,
+}
+
+impl Exports {
+    /// How many symbols there are: the last chain of hashes ends with the last one.
+    fn count(&self, memory: &impl Memory) -> Option<u32> {
+        let bytes = memory.bytes(self.bucket_at, self.buckets.min(MOST_EXPORTS) as usize * 4);
+        let numbers = bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes));
+        let begin = numbers.max()?.checked_sub(self.first)?;
+        let hash = |at: u32| memory.array(self.chain_at.wrapping_add(u64::from(at) * 4)).map(u32::from_le_bytes);
+        let last = (begin..begin.saturating_add(MOST_CHAIN)).find(|at| hash(*at).is_none_or(|hash| hash & 1 == 1))?;
+        last.checked_add(self.first)?.checked_add(1)
     }
 }
 
@@ -205,6 +256,10 @@ mod tests {
         let found = image.function(&memory, "getppid").unwrap();
         assert!(module.has_code_at(found), "{found:#x} in {module:?}");
         assert_ne!(image.function(&memory, "getpid"), Some(found));
+        for at in [found, found + 1] {
+            assert_eq!(image.function_at(&memory, at).as_deref(), Some("getppid"));
+        }
+        assert_eq!(image.function_at(&memory, module.base), None, "the file's head is no function");
         assert_eq!(image.function(&memory, "no_such_function"), None);
         assert_eq!(image.function(&memory, "environ"), None, "it is no function");
         assert!(image.variable(&memory, "environ").is_some_and(|at| memory.word(at).is_some()));
@@ -258,6 +313,7 @@ mod tests {
             let memory = At(module.base, &changed);
             if let Some(image) = Image::read(&memory, module.base) {
                 image.function(&memory, "getpid");
+                image.function_at(&memory, module.base + seed);
             }
         }
         assert_eq!(Image::read(&At(0, b"\x7fELF\x02\x01"), 0), None);

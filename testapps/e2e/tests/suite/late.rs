@@ -122,6 +122,40 @@ fn a_server_that_does_not_answer_is_a_peer_and_one_that_listens_is_at_rest() {
     Late::python(&work, "import time\ntime.sleep(1000)\n").shows("rests", &["sleeps until a time"]);
 }
 
+/// A shared library of this name, from this text in C++.
+fn library(work: &Work, name: &str, text: &str) {
+    let (source, file) = (work.path().join("library.cpp"), work.path().join(name));
+    fs::write(&source, text).unwrap();
+    let built = Command::new("c++").args(["-O2", "-shared", "-fPIC", "-o"]).arg(file).arg(source).status();
+    assert!(built.unwrap().success());
+}
+
+#[test]
+fn a_wait_inside_of_mpi_or_of_the_store_of_the_job_is_told_by_its_native_frames() {
+    let work = Work::new(this_test!());
+    let mpi =
+        "#include <unistd.h>\nextern \"C\" int MPI_Recv(int from) { char byte; return read(from, &byte, 1) == 1; }\n";
+    library(&work, "libmpi.so.40", mpi);
+    let late = Late::python(
+        &work,
+        "import ctypes, os\nfrom_one, _ = os.pipe()\nctypes.CDLL('FOLDER/libmpi.so.40').MPI_Recv(from_one)\n",
+    );
+    late.shows("peer", &["waits for other ranks on the host, in MPI_Recv of MPI (late.py:3)"]);
+    let store = "#include <sys/socket.h>\nnamespace c10d {\nstruct TCPStore { bool get(int); };\n\
+                 bool TCPStore::get(int from) { char byte; return recv(from, &byte, 1, 0) == 1; }\n}\n\
+                 extern \"C\" int get_key(int from) { return c10d::TCPStore().get(from) + 1; }\n";
+    library(&work, "libtorch_cpu.so", store);
+    let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = server.local_addr().unwrap().port().to_string();
+    let file = work.path().join("store.py");
+    let text =
+        "import ctypes, os, socket\nstore = socket.create_connection(('127.0.0.1', int(os.environ['MASTER_PORT'])))\n\
+                ctypes.CDLL('FOLDER/libtorch_cpu.so').get_key(store.fileno())\n";
+    fs::write(&file, text.replace("FOLDER", &work.path().to_string_lossy())).unwrap();
+    let late = Late::start(Command::new("python3").arg(file).env("MASTER_PORT", &port));
+    late.shows("peer", &[&format!("waits for the store of the job at 127.0.0.1:{port}, in `get` (store.py:3)")]);
+}
+
 #[test]
 fn a_loop_computes_and_a_collection_collects() {
     let work = Work::new(this_test!());
