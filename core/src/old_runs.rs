@@ -18,6 +18,7 @@ mod remove;
 
 use crate::folder::{entries_of, Entry};
 use crate::order;
+use crate::profile::{ImageId, PART};
 use crate::run_folder::file::{HANG, KEPT, LATE, MARK, OF_A_JOB, OF_A_PROCESS, REPORTED, TRACE};
 use crate::run_folder::Private;
 use crate::trace::layout::{header, HEADER_BYTES, WORD};
@@ -294,7 +295,10 @@ fn is_ours_in_run(entry: &Entry) -> bool {
     let name = name_of(entry);
     let of_a_job = || [OF_A_JOB, LATE, REPORTED].iter().any(|prefix| name.starts_with(prefix));
     let is_runs = || [MARK, KEPT].contains(&name.as_str()) || of_a_job();
-    entry.metadata().is_ok_and(|about| about.is_dir()) || is_ours(entry) || is_runs()
+    // The profile of a run that was made again.
+    let whole = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(&name);
+    let is_of_profile = || whole.ends_with(PART) || whole.parse::<ImageId>().is_ok();
+    entry.metadata().is_ok_and(|about| about.is_dir()) || is_ours(entry) || is_runs() || is_of_profile()
 }
 
 fn name_of(entry: &Entry) -> String {

@@ -262,6 +262,21 @@ fn what_somebody_has_put_into_the_folder_of_a_run_stays_with_it() {
 }
 
 #[test]
+fn the_profile_of_a_run_that_was_made_again_is_no_foreign_file() {
+    let base = Base::new();
+    let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 0);
+    let images = run.join("profile/images");
+    fs::create_dir_all(&images).unwrap();
+    let id = crate::profile::ImageId::of(b"code").to_string();
+    for (folder, name) in [(run.join("profile"), "host-7-9.profile"), (run.join("profile"), ".host-7-9.profile.new")] {
+        put(&folder, name, "");
+    }
+    put(&images, &id, "code");
+    let all = all_in(&base.0, &base.sight());
+    assert_eq!(all[0].foreign, None);
+}
+
+#[test]
 fn what_a_folder_takes_is_counted_with_all_that_is_in_it() {
     let base = Base::new();
     let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 1);

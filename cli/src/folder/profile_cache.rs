@@ -1,15 +1,15 @@
 //! The profiles in the user's cache, one for each program: what `lazyguard run` uses if it is given no folder.
 //!
-//! Must not: make a folder, which the guard does in the first process that uses CUDA, or remove what is no profile of these.
+//! Must not: make a folder but for `--retry`, as the guard does in the first process that uses CUDA, or remove what is no profile of these.
 
 use super::profile::Folder;
 use lazyguard_core::profile::IMAGES;
-use rustix::fs::{utimensat, AtFlags, Timespec, Timestamps, CWD, UTIME_NOW};
+use rustix::fs::{access, utimensat, Access, AtFlags, Timespec, Timestamps, CWD, UTIME_NOW};
 use rustix::process::geteuid;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use twox_hash::XxHash3_64;
@@ -58,6 +58,12 @@ impl Own {
         let times = Timestamps { last_access: now, last_modification: now };
         let _ = utimensat(CWD, &folder, &times, AtFlags::SYMLINK_NOFOLLOW);
         Self { before: changed(&folder), folder }
+    }
+
+    /// Makes the folder, for a run whose next attempt needs it; whether it is there, and this user can write it.
+    pub fn is_made(&self) -> bool {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.is_ok() && access(&self.folder, Access::WRITE_OK).is_ok()
     }
 
     /// Removes the oldest images and profiles after a run that has added to the folder, as far as there are too many.

@@ -46,6 +46,8 @@ pub(crate) struct Conclusion {
     pub failed: Option<FailedOn>,
     pub keep: bool,
     pub hung: Option<Hung>,
+    /// Whether a load stands in one of its hangs, which the guard can make ahead.
+    pub is_load: bool,
     pub lines: Vec<String>,
     pub unwritten: Vec<Failure>,
 }
@@ -85,6 +87,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     let keep = !seen.processes.is_empty() && (failed.is_some() || run.end != End::Exited(0) || has_hung);
     (seen.failed, seen.folder_stays) = (failed, keep || wanted.keeps_folder);
     let hung = hung(&seen);
+    let is_load = hangs::hangs(&seen.processes).iter().any(|hang| hang.report.is_of_a_load());
     // A file that cannot be written does not change the findings.
     let mut unwritten = write_files(&seen, wanted, &rules);
     // `--fail-on` also fails where a part of the run is unreadable.
@@ -99,7 +102,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
     }
     let lines = lines.iter().map(|line| said(line));
     let lines = annotations::lines(&seen, wanted.annotations).into_iter().chain(lines).collect();
-    Ok(Conclusion { failed, keep, hung, lines, unwritten })
+    Ok(Conclusion { failed, keep, hung, is_load, lines, unwritten })
 }
 
 /// The hang for which the run has ended or fails. A run that passed beside a hang, which `--fail-on` does not name, has none.

@@ -2,6 +2,7 @@
 
 use super::other_users::OtherUsers;
 use super::program;
+use super::retry::PROFILE_OF_RUN;
 use super::root::{self, Given, Root};
 use super::Options;
 use crate::folder::profile_cache::{self, Own};
@@ -47,19 +48,34 @@ fn kills_on_hang(options: &Options) -> bool {
     action_on_hang(options) == Some(KILL)
 }
 
-pub(super) fn names_profile(options: &Options) -> bool {
+fn names_profile(options: &Options) -> bool {
     let given = || variable(PROFILE).is_some_and(|value| !value.trim().is_empty());
     options.setting(PROFILE).is_some() || given()
 }
 
-/// The program's own profile, where the user has asked for it, or has named neither another one nor a schedule.
-pub(super) fn own_profile(options: &mut Options) -> Option<Own> {
-    let is_for_all = || !names_profile(options) && settings_of(options).schedule.is_none();
-    if !options.own_profile && !is_for_all() {
+/// The program's own profile, where the user has asked for it, or has named neither another one nor a schedule. That of several attempts is in the folder
+/// of the first of them, if it can or may be in no other.
+pub(super) fn own_profile(options: &mut Options, root: &Root) -> Option<Own> {
+    let retries = options.retry > 0;
+    let is_for_all = || !names_profile(options) && (retries || settings_of(options).schedule.is_none());
+    let is_own = options.own_profile || is_for_all();
+    let own = || profile_cache::folder().zip(profile_cache::name_of(&options.program, program::resolve));
+    let own = is_own.then(own).flatten().map(|(folder, name)| Own::used(folder.join(name)));
+    let own = own.filter(|own| !retries || own.is_made());
+    let is_off = !is_own && settings_of(options).profile.is_none();
+    if retries && own.is_none() && (is_own || is_off) {
+        let first = options.wanted.earlier.first().map_or(root.path(), |hung| &hung.folder);
+        let folder = first.join(PROFILE_OF_RUN);
+        let why = if is_off { "--profile is off" } else { "this user's cache cannot be used" };
+        options.profile_of_run =
+            Some(format!("{why}: the profile is in the folder of the first attempt, and goes with the last"));
+        options.settings.retain(|(name, _)| *name != PROFILE);
+        options.settings.push((PROFILE, folder.display().to_string()));
         return None;
     }
-    let own = profile_cache::folder().zip(profile_cache::name_of(&options.program, program::resolve));
-    let own = own.map(|(folder, name)| Own::used(folder.join(name)));
+    if !is_own {
+        return None;
+    }
     let path = own.as_ref().map(|own| own.folder.display().to_string());
     if !options.own_profile {
         options.settings.extend(path.iter().flat_map(|path| [(PROFILE, path.clone()), (RUN_PROFILE, path.clone())]));

@@ -51,15 +51,14 @@ use crate::forms::timing;
 use crate::judge::{seen, FailedOn, Finished};
 use crate::machine::{files, library, nvml, unix_now, Beside, Exec};
 use crate::words::{exit_code, output, shell_word, Failure};
-use environment::{
-    action_on_hang, host, kills_on_stall, make_root, names_profile, own_profile, settings_of, variable, variables_of,
-};
+use environment::{action_on_hang, host, kills_on_stall, make_root, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
 use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
 use options::METRICS;
 use other_users::OtherUsers;
 use program::NotStarted;
+use retry::Noted;
 use root::Root;
 use rustix::process::{child_subreaper, getpid, set_child_subreaper, Signal};
 use std::ffi::OsString;
@@ -104,7 +103,7 @@ fn supervised(mut options: Options) -> Result<u8, Failure> {
     let root = make_root(&options, &facts, &command)?;
     options.belong_to(&root);
     let others = root.is_there().then(|| OtherUsers::make(facts.process)).flatten();
-    let profile = library.as_ref().and_then(|_| own_profile(&mut options));
+    let profile = library.as_ref().and_then(|_| own_profile(&mut options, &root));
     let variables = variables_of(&options, &root, others.as_ref(), library.as_deref());
     let observers = observe(&options, &root);
     let places: Vec<_> =
@@ -228,17 +227,17 @@ fn expected(ended: &mut Ended, root: &Root, program: Option<&OsString>) -> Optio
 
 const PRELOAD: &str = "LAZYGUARD_PRELOAD";
 
-/// An attempt of several keeps a profile, of which the later ones load ahead; with preloading off they would not.
+/// With preloading off, a later attempt would not load ahead what an earlier one hung in.
 fn learn_from_earlier_attempts(options: &mut Options) {
     if options.retry == 0 {
         return;
     }
-    options.own_profile |= !names_profile(options);
-    options.wanted.earlier = options.attempt.as_deref().map(retry::earlier).unwrap_or_default();
-    if !options.wanted.earlier.is_empty() && settings_of(options).preload == Policy::Off {
+    let earlier = options.attempt.as_deref().map(retry::earlier).unwrap_or_default();
+    if earlier.iter().any(|noted| noted.is_load) && settings_of(options).preload == Policy::Off {
         options.settings.retain(|(name, _)| *name != PRELOAD);
         options.settings.push((PRELOAD, "auto".to_owned()));
     }
+    options.wanted.earlier = earlier.into_iter().map(|noted| noted.hung).collect();
 }
 
 fn limits(options: &Options, settings: &Settings) -> Limits {
@@ -332,8 +331,9 @@ fn conclude(options: &Options, root: Root, run: &Finished, ended: &Ended, unseen
         told.unwrap_or_else(|failure| output::say(failure.to_string()));
     }
     let concluded = conclude::conclude(run, &options.wanted);
-    if let (Some(file), Some(hung)) = (&options.attempt, concluded.as_ref().ok().and_then(|c| c.hung.clone())) {
-        retry::note(file, hung);
+    if let (Some(file), Ok(concluded)) = (&options.attempt, &concluded) {
+        let noted = |hung| Noted { hung, is_load: concluded.is_load, profile: options.profile_of_run.clone() };
+        concluded.hung.clone().into_iter().for_each(|hung| retry::note(file, noted(hung)));
     }
     output::say_lines(concluded.iter().flat_map(|conclusion| &conclusion.lines));
     let code = seen::exit_code(run.end, concluded.as_ref().ok().and_then(|conclusion| conclusion.failed));

@@ -122,6 +122,8 @@ pub(crate) struct Options {
     pub settings: Vec<(&'static str, String)>,
     /// `--profile` without a folder: the profile is the program's own in the user's cache.
     pub own_profile: bool,
+    /// Why the profile of several attempts is in the run's folder; `None` where it is not.
+    pub profile_of_run: Option<String>,
     pub timeout: Option<Duration>,
     pub kill_after: Duration,
     pub retry: u32,
@@ -314,6 +316,7 @@ impl FromArgMatches for Options {
         Ok(Self {
             settings,
             own_profile: matches.contains_id(PROFILE) && !has_value(PROFILE),
+            profile_of_run: None,
             timeout: time("--timeout")?.filter(|time| !time.is_zero()),
             kill_after: time("--kill-after")?.unwrap_or(KILL_AFTER),
             retry: given("--retry").map_or(Ok(0), retries)?,

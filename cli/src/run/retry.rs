@@ -8,19 +8,47 @@ use super::inherited::Descriptors;
 use super::program;
 use super::signals::{stop_with_the_program, Caught};
 use crate::judge::Hung;
-use crate::machine::{files, Exec};
+use crate::machine::{files, system, Exec};
 use crate::words::{exit_code, output, Failure};
 use rustix::event::{poll, PollFd, PollFlags, Timespec};
 use rustix::fs::{fstat, memfd_create, seek, FileType, MemfdFlags, SeekFrom};
 use rustix::io::{ioctl_fionread, Errno};
 use rustix::process::{waitpid, Pid, Signal, WaitOptions, WaitStatus};
 use rustix::stdio::stdin;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
 pub(crate) const ATTEMPT: &str = "--attempt";
+
+/// The profile of a run that is made again, in the folder of its first attempt, where the user's cache cannot be used or is not to be.
+pub(super) const PROFILE_OF_RUN: &str = "profile";
+
+/// An attempt that hung.
+#[derive(Serialize, Deserialize)]
+pub(super) struct Noted {
+    #[serde(flatten)]
+    pub hung: Hung,
+    /// Whether a load stands in the way, which the next attempt makes ahead.
+    #[serde(default)]
+    pub is_load: bool,
+    /// Where the profile is, if that needs a word.
+    #[serde(default)]
+    pub profile: Option<String>,
+}
+
+impl Noted {
+    /// The difference of the next attempt, in words.
+    fn next(&self) -> String {
+        match &self.profile {
+            _ if !self.is_load => format!("is made alike, as no load ahead takes {} away", self.hung.code),
+            Some(why) => format!("loads ahead what this one has loaded ({why})"),
+            None => "loads ahead what this one has loaded".to_owned(),
+        }
+    }
+}
 
 /// Makes the run, and makes it again after a hang, at most so many times. The exit code is the last attempt's.
 pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
@@ -33,32 +61,68 @@ pub(super) fn attempts(retries: u32) -> Result<u8, Failure> {
     let input = Input::now();
     let caught = Caught::now();
     let mut hung = 0;
-    loop {
+    let ended = loop {
+        let positions = positions();
         let started = program::start(&command, &[], Exec::in_a_child);
         let attempt = started.map_err(|not_started| Failure::Input(not_started.line))?;
         let (ended, interrupted) = wait_for(attempt, &caught)?;
         let all = earlier(&path);
-        let Some(last) = all.last().filter(|_| all.len() > hung && !interrupted) else { return Ok(code_of(ended)) };
+        let Some(last) = all.last().filter(|_| all.len() > hung && !interrupted) else { break ended };
         hung = all.len();
         if hung > retries as usize {
-            return Ok(code_of(ended));
+            break ended;
         }
         if let Err(why) = input.begin_again() {
             output::say(format!("attempt {hung} hung, and is not made again: {why}"));
-            return Ok(code_of(ended));
+            break ended;
         }
         let next = hung + 1;
-        let code = &last.code;
-        output::say(format!("attempt {hung} hung ({code}): attempt {next} loads ahead"));
+        output::say(format!("attempt {hung} hung ({}): attempt {next} {}", last.hung.code, last.next()));
+        for (number, path) in read_since(&positions) {
+            output::say(format!(
+                "attempt {hung} has read of descriptor {number} ({path}), and attempt {next} reads on from there"
+            ));
+        }
+    };
+    if let Some(first) = earlier(&path).first() {
+        // The reports of the folder stay.
+        let _ = std::fs::remove_dir_all(first.hung.folder.join(PROFILE_OF_RUN));
     }
+    Ok(code_of(ended))
 }
 
-pub(super) fn earlier(file: &Path) -> Vec<Hung> {
+/// The inherited files beside the standard streams, with their positions, which all attempts share.
+fn positions() -> Vec<(i32, u64)> {
+    let inherited = files::numbered("/proc/self/fd").filter(|number| *number > 2);
+    let inherited = inherited.filter(|number| system::descriptor_flags(*number) == Some(0));
+    inherited.filter_map(|number| Some((number, position_of(number)?))).collect()
+}
+
+/// The position of one that is open for reading.
+fn position_of(number: i32) -> Option<u64> {
+    const WRITES_ALONE: u32 = 1;
+    let text = files::read_text(format!("/proc/self/fdinfo/{number}")).ok()?;
+    let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
+    let flags = u32::from_str_radix(field("flags:")?, 8).ok()?;
+    field("pos:")?.parse().ok().filter(|_| flags & 3 != WRITES_ALONE)
+}
+
+/// Those that have been read since, with their files.
+fn read_since(before: &[(i32, u64)]) -> Vec<(i32, String)> {
+    let is_other = |(number, at): &&(i32, u64)| position_of(*number).is_some_and(|now| now != *at);
+    let named = |(number, _): &(i32, u64)| {
+        let path = std::fs::read_link(format!("/proc/self/fd/{number}"));
+        (*number, path.map_or_else(|_| "an unknown file".to_owned(), |path| path.display().to_string()))
+    };
+    before.iter().filter(is_other).map(named).collect()
+}
+
+pub(super) fn earlier(file: &Path) -> Vec<Noted> {
     files::read(file).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default()
 }
 
-pub(super) fn note(file: &Path, hung: Hung) {
-    let all: Vec<_> = earlier(file).into_iter().chain([hung]).collect();
+pub(super) fn note(file: &Path, noted: Noted) {
+    let all: Vec<_> = earlier(file).into_iter().chain([noted]).collect();
     // Without the note, the run is not made again.
     let _ = files::open_to_write(file).and_then(|mut file| file.write_all(&serde_json::to_vec(&all)?));
 }

@@ -4,7 +4,7 @@ use super::probe::ProbeSeen;
 use super::summary::PreloadSummary;
 use super::{Block, FrameSeen, RevokedSeen, StackSeen, REVOKED_RESULT, SCHEMA};
 use crate::api::result::error_in_words;
-use crate::api::{lasted, time_of_day};
+use crate::api::{lasted, time_of_day, Code};
 use crate::diagnose::messages::time;
 use crate::diagnose::{diagnose, BlockedCall, CallEnd, Diagnosis, HowEnded, Snapshot, Status, Verdict};
 use crate::stall::Stall;
@@ -207,6 +207,11 @@ impl HangReport {
         let dump = self.gpu_dump.as_ref().filter(|dump| dump.fails_calls() && at >= dump.at);
         let revoked = revoked.map(|_| ("REVOKED", REVOKED_RESULT));
         revoked.or_else(|| dump.map(|_| ("FAILED ON PURPOSE", ERROR_OF_A_DUMP)))
+    }
+
+    /// Whether a load of the program's is in the way, which a later run can make ahead.
+    pub fn is_of_a_load(&self) -> bool {
+        self.verdicts.iter().any(|verdict| matches!(verdict.code, Code::LG201 | Code::LG202))
     }
 
     /// Whether a hang that is over still counts.

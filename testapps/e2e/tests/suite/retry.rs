@@ -1,7 +1,7 @@
 //! `lazyguard run --retry`: a run that ended for a hang is made again with the profile of what it had loaded.
 
 use crate::run_passes_on::{send, under};
-use lazyguard_e2e::{app, command, Outcome, Run, Work};
+use lazyguard_e2e::{app, command, target, Outcome, Run, Work};
 use std::fs;
 
 const LONG: std::time::Duration = lazyguard_e2e::PATIENCE;
@@ -42,6 +42,40 @@ fn a_cold_load_hangs_once_and_the_second_attempt_has_it_ahead() {
     }
 }
 
+/// Each loads its modules itself, so that preloading alone takes no hang away.
+#[test]
+fn without_a_cache_and_with_profile_off_the_profile_is_in_the_folder_of_the_run() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let program = target().join("corpus/module_load").display().to_string();
+    let cache = work.path().join("cache");
+    for (more, home, why) in [
+        (&[][..], "/nowhere", "this user's cache cannot be used"),
+        (&[][..], "/proc", "this user's cache cannot be used"),
+        (&["--profile", "off"][..], "", "--profile is off"),
+    ] {
+        let out = text_of(work.path().join(format!("out{home}{}", more.len())));
+        let options = [&OPTIONS[..], &["1", "--out", &out], more].concat();
+        let mut run = under(&work, &options, &[&program]);
+        if home.is_empty() {
+            run = run.set("XDG_CACHE_HOME", &cache);
+        } else {
+            run = run.set("XDG_CACHE_HOME", "").set("HOME", home);
+        }
+        let outcome = run.start().finish_within(LONG);
+        assert_eq!((outcome.code, hung(&outcome)), (Some(0), 1), "{home}: {outcome}");
+        let said = format!("attempt 1 hung (LG202): attempt 2 loads ahead what this one has loaded ({why}: ");
+        assert!(outcome.stderr.contains(&said), "{said}: {outcome}");
+        let left = files_in(out.as_ref());
+        assert!(!left.is_empty() && !left.iter().any(|path| path.ends_with("profile")), "{left:?}");
+    }
+    assert!(!cache.exists(), "--profile off keeps the cache out of it");
+}
+
+fn files_in(folder: &std::path::Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.flat_map(|path| [vec![path.display().to_string()], files_in(&path)].concat()).collect()
+}
+
 #[test]
 fn a_run_that_passed_in_a_later_attempt_fails_if_asked() {
     let work = Work::new(lazyguard_e2e::this_test!());
@@ -60,6 +94,8 @@ fn a_hang_that_no_profile_takes_away_is_tried_so_often_and_no_more() {
     let outcome = retried(&work, "1", &[], &[&text_of(app("wait_never_written"))]);
     assert_eq!((outcome.code, hung(&outcome)), (Some(117), 2), "{outcome}");
     assert!(!outcome.stderr.contains("completed in attempt"), "{outcome}");
+    let said = "attempt 1 hung (LG203): attempt 2 is made alike, as no load ahead takes LG203 away";
+    assert!(outcome.stderr.contains(said) && !outcome.stderr.contains("loads ahead"), "{outcome}");
 }
 
 #[test]
@@ -106,6 +142,10 @@ fn a_file_is_read_again_from_where_it_was_and_a_pipe_is_not() {
     let pipe = shell(format!("cat '{input}' | {run}"));
     assert_eq!((pipe.code, hung(&pipe)), (Some(117), 1), "{pipe}");
     assert!(pipe.stderr.contains("attempt 1 hung, and is not made again: its standard input is a pipe"), "{pipe}");
+    let reads = run.replace("sh -c 'cat;", "sh -c 'cat <&3;");
+    let other = shell(format!("exec 3< '{input}' 4< '{input}'; {reads} < /dev/null"));
+    let said = format!("attempt 1 has read of descriptor 3 ({input}), and attempt 2 reads on from there");
+    assert!(other.stderr.contains(&said) && !other.stderr.contains("descriptor 4"), "{other}");
 }
 
 #[test]
