@@ -100,7 +100,11 @@ impl SnapshotBuilder {
             }
             Kind::Call => self.first_launch(entry),
         }
-        self.polls.remove(&entry.thread_number);
+        if let Some(polls) = self.polls.get_mut(&entry.thread_number) {
+            // A failed context is asked about beside the records of the calls that give its error.
+            let goes_on = |poll: &Poll| poll.asked.last > record.entered || loses_work(record.result);
+            polls.retain(|poll| loses_work(poll.record.result) && goes_on(poll));
+        }
         // An event may mark the progress of any other stream.
         let is_asked = || self.busy.get(&record.stream).is_some_and(|busy| busy.asked.is_some());
         let class = record.entry_point.class();

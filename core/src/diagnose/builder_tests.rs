@@ -151,6 +151,26 @@ fn a_poll_whose_context_has_failed_is_lg212_and_names_the_first_error() {
 }
 
 #[test]
+fn synchronizations_and_launches_in_a_failed_context_ask_as_queries_do() {
+    for call in ["cuCtxSynchronize", "cuStreamSynchronize", "cuEventSynchronize", "cuLaunchKernel", "cuMemcpyHtoD_v2"] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "k").fails_in(7, [30, NOW - 1000], call, 700);
+        let snapshot = story.snapshot();
+        let blocked: Vec<_> = snapshot.blocked.iter().map(|b| (b.error, b.entered, b.queries)).collect();
+        assert_eq!(blocked, [(Some(700), 30, Some(QUERIES + 1))], "{call}: {:#?}", snapshot.blocked);
+        let verdict = &story.diagnosis().verdicts[0];
+        let goes_on = format!("and the program goes on asking by {call}.");
+        assert!(verdict.code == crate::diagnose::Code::LG212 && verdict.sentence.ends_with(&goes_on), "{verdict:#?}");
+    }
+    // It has stopped; the allocator has no memory; the guard has revoked what is waited for.
+    for (error, last) in [(700, NOW - 3 * SECOND), (2, NOW - 1000), (909, NOW - 1000)] {
+        let story = TestTrace::new();
+        story.launch(0, 10, "k").fails_in(7, [30, last], "cuStreamSynchronize", error);
+        assert!(story.snapshot().blocked.is_empty(), "{error} until {last}");
+    }
+}
+
+#[test]
 fn a_poll_that_gives_another_error_or_stopped_long_ago_is_no_failed_context() {
     for (error, last) in [(2, NOW - 1000), (909, NOW - 1000), (719, NOW - 3 * SECOND)] {
         let story = TestTrace::new();

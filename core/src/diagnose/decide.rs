@@ -160,6 +160,8 @@ impl<'a> Decision<'a> {
         let moved = match (&finding.path.end, asked_only(finding)) {
             // The progress of the streams is the reason that the call does not return.
             (End::Fed(..), _) => 0,
+            // A failed context refuses what is submitted.
+            (End::Failed(_), _) => 0,
             // Submissions to that stream are unknown: any call of the program may be one.
             (End::Unseen(_), true) => self.snapshot.last_activity,
             // A stream that is only polled, and submitted to meanwhile, is never idle but not stuck: a stuck one would fill its queue.

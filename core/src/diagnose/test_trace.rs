@@ -166,7 +166,12 @@ impl TestTrace {
 
     /// A thread polls the first stream, and each query gives this error.
     pub fn fails(&self, id: u32, [from, to]: [u64; 2], error: i32) -> &Self {
-        self.answered(id, [from, to], ("cuStreamQuery", 0, 0), error, None)
+        self.fails_in(id, [from, to], "cuStreamQuery", error)
+    }
+
+    /// The same by other calls.
+    pub fn fails_in(&self, id: u32, [from, to]: [u64; 2], call: &str, error: i32) -> &Self {
+        self.answered(id, [from, to], (call, 0, 0), error, None)
     }
 
     /// The trace's own thread asks once for a stream, by an event where one is named.
@@ -201,8 +206,9 @@ impl TestTrace {
     ) -> &Self {
         let slot = self.tracker.thread(Self::begin_thread(&self.tracker, id)).unwrap();
         let enter = |at| {
-            let raw = RawPayload::about(event).with_queries(1);
-            let facts = Record { kind: Kind::Queries, raw, ..self.facts(call, at, Some(stream)) };
+            let facts = self.facts(call, at, Some(stream));
+            let (_, queries) = Kind::of_call(facts.entry_point.class());
+            let facts = Record { raw: RawPayload::about(event).with_queries(queries), ..facts };
             let open = slot.open(&facts, facts.entry_point.class());
             slot.mark(&open);
             (open, facts.entry_point.class())

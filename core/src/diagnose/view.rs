@@ -263,9 +263,12 @@ impl<S: Source> View<'_, S> {
         let mut blocked = Vec::new();
         for thread in self.recording.threads() {
             let call = thread.call_in_progress.as_ref();
-            // A query in progress is the next one of a poll, unless it blocks itself.
-            let may_poll = call.is_none_or(|call| call.kind == Kind::Queries && recently(call.entered));
-            let asks = |poll: &&Poll| may_poll && poll.asked.is_poll(threshold) && recently(poll.asked.last);
+            // A query in progress, or another call in a failed context, is the next one of a poll, unless it blocks itself.
+            let may_poll = |poll: &Poll| {
+                let is_next = |call: &Record| call.kind == Kind::Queries || loses_work(poll.record.result);
+                call.is_none_or(|call| is_next(call) && recently(call.entered))
+            };
+            let asks = |poll: &&Poll| may_poll(poll) && poll.asked.is_poll(threshold) && recently(poll.asked.last);
             let polls: Vec<_> = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks).collect();
             if polls.is_empty() {
                 blocked.extend(call.map(|call| self.blocked_call(thread, call, threshold)));

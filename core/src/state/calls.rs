@@ -5,7 +5,7 @@ use crate::api::result::{loses_work, NOT_READY};
 use crate::api::{Asked, Class, EntryPoint};
 use crate::sync::{fence, AtomicU64, Ordering, Patience};
 use crate::trace::layout::{record, thread as place};
-use crate::trace::{put_record, Keep, Kind, Lane, Place, Record, SLOW_NANOS};
+use crate::trace::{put_record, Keep, Kind, Lane, Place, RawPayload, Record, SLOW_NANOS};
 use crate::Nanos;
 
 /// In the head of a record: where the kind and the result begin.
@@ -132,7 +132,39 @@ impl ThreadSlot {
             open.place[record::HEAD].store(head, Ordering::Relaxed);
             self.commit(open.lane, open.mark);
         }
+        if result != 0 && open.lane != Lane::RareEvents && Keep::of(class) != Keep::Folded {
+            self.note_failure(open.place, returned, result);
+        }
         keep
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_failure(&self, call: Place<'_>, returned: Nanos, result: i32) {
+        let call = Record::from_words(&std::array::from_fn(|word| call[word].load(Ordering::Relaxed)));
+        call.into_iter().for_each(|call| self.has_failed(&Record { returned, result, ..call }));
+    }
+
+    /// A call that gave the error of a failed context has asked for its state, as a query does: equal ones are one record, beside those of the calls. The call
+    /// has returned, and its own record is in another lane.
+    pub fn has_failed(&self, call: &Record) {
+        if !loses_work(call.result) {
+            return;
+        }
+        let (place, kept) = self.next_place(Lane::RareEvents, call.returned);
+        if !kept {
+            self.recorder.count_dropped(Lane::RareEvents);
+            return;
+        }
+        let event = call.event().filter(|_| call.entry_point.class().synchronizes());
+        let raw = RawPayload::about(event.unwrap_or(0)).with_queries(1);
+        let asks = Record { kind: Kind::Queries, flags: 0, raw, ..*call };
+        put_record(place, &Record { result: 0, ..asks });
+        let open = OpenRecord { place, mark: 0, lane: Lane::RareEvents, cold: false };
+        if !self.fold_query(open, call.returned, call.result) {
+            put_record(place, &asks);
+            self.recorder.complete(&self.writers[Lane::RareEvents as usize]);
+        }
     }
 
     #[inline]
@@ -173,8 +205,17 @@ impl ThreadSlot {
     /// The owner's queries of a poll; `None` if its newest record is another one, or no answer was "not ready" or the
     /// error of a failed context.
     pub fn asking(&self) -> Option<Asked> {
+        self.asks_by(Lane::Work)
+    }
+
+    /// The owner's other calls that gave the error of a failed context.
+    pub fn asking_in_vain(&self) -> Option<Asked> {
+        self.asks_by(Lane::RareEvents)
+    }
+
+    fn asks_by(&self, lane: Lane) -> Option<Asked> {
         let get = |place: Place<'_>, word: usize| place[word].load(Ordering::Relaxed);
-        let newest = self.recorder.newest(&self.writers[Lane::Work as usize], FOLDED_AMONG);
+        let newest = self.recorder.newest(&self.writers[lane as usize], FOLDED_AMONG);
         let goes_on = |result: u64| result as i32 == NOT_READY || loses_work(result as i32);
         let queries = newest.take_while(|place| get(place, record::HEAD) >> 16 & 0xff == Kind::Queries as u64);
         queries

@@ -280,7 +280,10 @@ fn stood_out(guard: &'static Guard, entry: Entry, fast: FastSubmission, result: 
             }
             match result {
                 SUCCESS => seen_again(guard, slot, entry, &record).held_by_launch(),
-                _ => guard.tracker.launch_refused(record.stream, record.entered, record.returned),
+                _ => {
+                    guard.tracker.launch_refused(record.stream, record.entered, record.returned);
+                    slot.has_failed(&record);
+                }
             }
             slot.leave();
         });

@@ -251,8 +251,8 @@ impl Watch {
     fn waits_in_a_poll(&self, slot: &ThreadSlot, now: Nanos) -> Option<Waiting> {
         let Asked { since, last, .. } = self.polls(slot)?;
         let waiting = (slot.thread(), since);
-        // In the next query, or in one a moment ago.
-        let asks = || match slot.published() {
+        // In the next query, or in one a moment ago. In a failed context any call is one.
+        let asks = || match slot.published().filter(|_| slot.asking().is_some()) {
             Some(call) => is_query(&call) && still_inside(&call),
             None => self.awake(last, now) <= Asked::pause(self.threshold),
         };
@@ -260,7 +260,7 @@ impl Watch {
     }
 
     fn polls(&self, slot: &ThreadSlot) -> Option<Asked> {
-        slot.asking().filter(|asked| asked.is_poll(self.threshold))
+        slot.asking().or_else(|| slot.asking_in_vain()).filter(|asked| asked.is_poll(self.threshold))
     }
 
     fn awake(&self, since: Nanos, now: Nanos) -> Nanos {
