@@ -44,6 +44,11 @@ pub(crate) fn lines(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -
     }
 }
 
+/// The sentences that a core adds to the verdicts, or why there is none.
+pub(crate) fn sentences(core: &Result<GpuCore, String>, hang: Option<&HangReport>) -> Vec<String> {
+    core.as_ref().map_or_else(|why| vec![unreadable(why)], |core| said(core, hang))
+}
+
 pub(crate) fn unreadable(why: &str) -> String {
     format!("the core dump of the GPU cannot be read: {why}")
 }

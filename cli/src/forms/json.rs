@@ -206,7 +206,7 @@ fn run_of<'a>(run: &'a Finished, seen: &Seen<'_>) -> RunSeen<'a> {
 
 fn process(process: &Process) -> ProcessFound<'_> {
     let hang = process.stood.as_ref().map(Stood::report);
-    let gpu = process.names().gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
+    let gpu = process.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
     ProcessFound {
         folder: &process.name,
         process: process.process,
@@ -224,7 +224,7 @@ fn process(process: &Process) -> ProcessFound<'_> {
         hang,
         stacks: &process.names().stacks,
         gpu,
-        gpu_says: gpu.map_or_else(Vec::new, |core| gpu_core::said(core, hang)),
+        gpu_says: process.gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::sentences(core, hang)),
         run: process.summary.as_ref(),
         hazards: process.hazards.iter().map(|seen| seen.hazard.key()).collect(),
         problems: &process.problems,

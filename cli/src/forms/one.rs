@@ -63,6 +63,9 @@ pub(crate) fn report_one(run: &Run, format: Format, detail: Detail, out: &mut Ou
     }
     let (mut process, whole) = collect::whole(run, true);
     let mut problems = std::mem::take(&mut process.problems);
+    // The text has it beside the rest of the core.
+    let gpu_problem = process.gpu_problem();
+    problems.extend(gpu_problem.clone().filter(|_| matches!(format, Format::Json)));
     let has_anything = whole.reported.is_some() || process.summary.is_some() || log.is_some();
     if has_anything || whole.recorded.is_some() {
         let found = Found { run, process, whole, log };
@@ -74,7 +77,8 @@ pub(crate) fn report_one(run: &Run, format: Format, detail: Detail, out: &mut Ou
     }
     let last = problems.pop();
     problems.iter().for_each(say);
-    last.map_or(Ok(ExitCode::SUCCESS), |last| Err(Failure::Input(last)))
+    let readable = if gpu_problem.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    last.map_or(Ok(readable), |last| Err(Failure::Input(last)))
 }
 
 fn no_run_folder(folder: &Path) -> Failure {
@@ -96,7 +100,7 @@ impl Found<'_> {
         let Self { process, whole, .. } = self;
         let names = process.names();
         let has_stacks = process.folder.join(STACKS).exists() && stacks::problem_in(&process.folder).is_none();
-        let gpu = names.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
+        let gpu = process.gpu.as_ref().and_then(|gpu| gpu.as_ref().ok());
         let hazards = process.hazards.iter().map(|seen| &seen.hazard);
         ProcessReport {
             hang: whole.reported.as_ref(),
@@ -105,7 +109,10 @@ impl Found<'_> {
             recording: whole.recorded.as_ref().map(Recorded::json),
             stacks: Some(&names.stacks[..]).filter(|_| has_stacks),
             gpu,
-            gpu_says: gpu.map_or_else(Vec::new, |core| gpu_core::said(core, whole.reported.as_ref())),
+            gpu_says: process
+                .gpu
+                .as_ref()
+                .map_or_else(Vec::new, |core| gpu_core::sentences(core, whole.reported.as_ref())),
             hazards: process.knows_hazards.then(|| hazards.collect()),
         }
     }
@@ -162,7 +169,7 @@ impl Found<'_> {
             (None, Some(recorded)) => recorded.write_standstill(detail, out)?,
             (None, None) => {}
         }
-        if let Some(core) = &process.names().gpu {
+        if let Some(core) = &process.gpu {
             out.lines(gpu_core::lines(core, reported.as_ref()))?;
             write_line!(out, "")?;
         }

@@ -5,7 +5,7 @@
 use super::{html, json, junit, sarif, text};
 use crate::folder::{is_process_folder, Run};
 use crate::judge::collect::{self, Collected};
-use crate::judge::{baseline, suppress, Rules, Seen};
+use crate::judge::{baseline, suppress, Process, Rules, Seen};
 use crate::machine::files;
 use crate::words::{self, write_line, Failure, Outcome, Output};
 use lazyguard_core::report::Detail;
@@ -83,7 +83,8 @@ pub(crate) fn report_page(what: &Path, file: &Path, out: &mut Output<'_>) -> Out
 
 /// The readable part has been reported; the exit code tells a script that there was an unreadable one.
 fn exit_code(seen: &Seen<'_>) -> ExitCode {
-    ExitCode::from(u8::from(seen.problems().next().is_some()))
+    let is_damaged = |process: &Process| process.gpu_problem().is_some();
+    ExitCode::from(u8::from(seen.problems().next().is_some() || seen.processes.iter().any(is_damaged)))
 }
 
 fn found(what: &Path) -> Result<Collected, Failure> {

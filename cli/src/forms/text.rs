@@ -1,8 +1,8 @@
 //! The findings as text for a person: the lines at a run's end, the summary, and the report of several processes.
 
 use crate::judge::{
-    by_cause, compare, gist, hangs, is_of_a_crash, stalled, suspected, when_they_were_ended, End, FailedOn, Finding,
-    MetByProcess, OddRank, Process, Ranks, SameHang, Seen, Status, Stood,
+    by_cause, compare, gist, hangs, is_of_a_crash, stalled, suspected, when_they_were_ended, Course, End, FailedOn,
+    Finding, MetByProcess, OddRank, Process, Ranks, SameHang, Seen, Status, Stood,
 };
 use crate::words::{first_of, shell_word};
 use lazyguard_core::api::{counted, Code};
@@ -95,10 +95,15 @@ pub(crate) fn program(seen: &Seen<'_>) -> String {
 pub(crate) fn result(seen: &Seen<'_>) -> String {
     let count = seen.processes.len() as u64;
     let processes = if count == 0 { "no process was recorded".to_owned() } else { counted(count, "process") };
-    let (hung, stalled) = (hangs(&seen.processes).len(), stalled(&seen.processes).len());
+    let (hung, suspected) = (hangs(&seen.processes).len(), suspected(&seen.processes).len());
+    let stalled = stalled(&seen.processes).len();
+    let was_ended = |process: &Process| process.course == Course::Killed;
+    let is_out_of_time = seen.run.is_some_and(|run| run.end == End::TimedOut) || seen.processes.iter().any(was_ended);
     let mut parts = vec![processes];
-    // The word of a stall stands in place of no hang.
-    parts.extend((hung > 0 || stalled == 0).then(|| none_or_counted(hung, "hang")));
+    // Those words stand in place of no hang; a run that was ended for its time may have hung.
+    let has_none = suspected == 0 && stalled == 0 && !is_out_of_time;
+    parts.extend((hung > 0 || has_none).then(|| none_or_counted(hung, "hang")));
+    parts.extend((suspected > 0).then(|| counted(suspected as u64, "suspected hang")));
     parts.extend((stalled > 0).then(|| format!("{stalled} stalled")));
     let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
     let with = |word: &str| met.iter().filter(|finding| finding.status.word() == word).count();

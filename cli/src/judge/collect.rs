@@ -152,13 +152,16 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         found.ended = format!("{}; {outstanding}", found.ended);
         found.course = if found.course == Course::Well { Course::Unknown } else { found.course };
     }
-    let kept = reported.clone().filter(|_| whole);
+    let mut kept = reported.clone().filter(|_| whole);
     found.stood = match reported {
         Some(report) => Stood::of_report(report),
         None => of_recording.and_then(Recorded::stood_still).and_then(Stood::of_recording),
     };
     let ends_at = found.ends_at();
     found.stood = found.stood.filter(|stood| !stood.began_after(ends_at));
+    if run.folder.is_some() {
+        found.take_gpu_core(kept.as_mut(), || run.open().ok().flatten());
+    }
     found.problems.extend(run.folder.as_deref().and_then(stacks::problem_in));
     // A recording by itself, and a process by its number, are not found again by the folder.
     if whole || run.folder.is_none() {

@@ -57,6 +57,8 @@ pub(crate) struct Process {
     pub launches: u64,
     pub has_ended: bool,
     pub names: OnceLock<Names>,
+    /// The core dump of the GPU in its folder.
+    pub gpu: Option<Result<GpuCore, String>>,
     pub problems: Vec<String>,
 }
 
@@ -65,7 +67,6 @@ pub(crate) struct Process {
 pub(crate) struct Names {
     pub report: Option<HangReport>,
     pub stacks: Vec<StackSeen>,
-    pub gpu: Option<Result<GpuCore, String>>,
 }
 
 impl Process {
@@ -99,26 +100,38 @@ impl Process {
     }
 
     pub fn look_up(&self, opened: impl FnOnce() -> Option<Opened>) -> Names {
-        let mut gpu = gpu_core::of_folder(&self.folder);
-        let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names { gpu, ..Names::default() } };
+        let Some(report) = self.stood.as_ref().map(Stood::report) else { return Names::default() };
         let dumped = stacks::of_folder(&self.folder, Some(report)).and_then(Result::ok);
         let stacks = dumped.unwrap_or_else(|| report.stacks.clone());
         let mut named = stacks::told_by(report, &stacks);
         if let Some(opened) = opened() {
             opened.callers().name_in(&mut named);
-            if let Some(Ok(core)) = &mut gpu {
-                writers::tell(core, &opened);
-            }
         }
-        if let Some(Ok(core)) = &gpu {
-            core.sharpen(&mut named.verdicts);
+        Names { report: Some(named), stacks }
+    }
+
+    /// Takes the core dump of the GPU in its folder, which may give its verdicts another code.
+    pub fn take_gpu_core(&mut self, reported: Option<&mut HangReport>, opened: impl FnOnce() -> Option<Opened>) {
+        self.gpu = gpu_core::of_folder(&self.folder);
+        let Some(Ok(core)) = &mut self.gpu else { return };
+        if let Some(opened) = opened() {
+            writers::tell(core, &opened);
         }
-        Names { report: Some(named), stacks, gpu }
+        let stood = self.stood.as_mut().map(Stood::report_mut);
+        stood.into_iter().chain(reported).for_each(|report| core.sharpen(&mut report.verdicts));
+    }
+
+    /// Why not all of the core dump of the GPU can be read.
+    pub fn gpu_problem(&self) -> Option<String> {
+        match self.gpu.as_ref()? {
+            Ok(core) => core.defect_lines().next().map(|why| format!("the core dump of the GPU: {why}")),
+            Err(why) => Some(gpu_core::unreadable(why)),
+        }
     }
 
     pub fn gpu_lines(&self) -> Vec<String> {
         let hang = self.stood.as_ref().map(Stood::report);
-        self.names().gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
+        self.gpu.as_ref().map_or_else(Vec::new, |core| gpu_core::lines(core, hang))
     }
 
     pub fn title(&self) -> String {

@@ -56,6 +56,16 @@ impl Stood {
         calls.peek().is_some() && calls.all(|call| call.entered > time)
     }
 
+    pub fn report_mut(&mut self) -> &mut HangReport {
+        match self {
+            Self::Hang(report)
+            | Self::Over(report)
+            | Self::Suspected(report)
+            | Self::Stalled(report)
+            | Self::Slow(report) => report,
+        }
+    }
+
     pub fn word(&self) -> &'static str {
         match self {
             Self::Hang(_) => "hang",

@@ -46,6 +46,12 @@ impl Left {
         self
     }
 
+    /// A process whose call had been in progress for less than the threshold.
+    fn suspected(self, rank: &str) -> Self {
+        self.0.file(&format!("root/rank{rank}-4242/trace.lgt"), recording(rank, true).bytes(3 * SECOND));
+        self
+    }
+
     fn file(self, name: &str, content: &str) -> Self {
         self.0.file(name, content);
         self
@@ -280,6 +286,17 @@ fn the_summary_counts_processes_hangs_and_hazards() {
     for (left, end, expect) in [
         (Left::new().process("0", &[met()]), End::Exited(0), "train: 1 process, no hang, 1 hazard, 3.2 s"),
         (Left::new().hanging("0"), End::TimedOut, "train: 1 process, 1 hang, no hazard, timed out after 3.2 s"),
+        (Left::new().process("0", &[]), End::TimedOut, "train: 1 process, no hazard, timed out after 3.2 s"),
+        (
+            Left::new().suspected("0"),
+            End::TimedOut,
+            "train: 1 process, 1 suspected hang, no hazard, timed out after 3.2 s",
+        ),
+        (
+            Left::new().suspected("0"),
+            End::Signalled(9),
+            "train: 1 process, 1 suspected hang, no hazard, ended by signal 9 (SIGKILL) after 3.2 s",
+        ),
         (Left::new(), End::Exited(2), "train: no process was recorded, no hang, no hazard, exit status 2 after 3.2 s"),
         (
             Left::new().process("0", &[prevented]),

@@ -75,8 +75,13 @@ impl GpuCore {
             }
             text.join(" and ")
         };
-        if let Some((_, kernel)) = found.iter().find(|(_, kernel)| is_unexplained(code) && kernel.stuck().is_some()) {
-            return Some(format!("{} in place of {name}: {} keeps itself from ending", Code::LG210, kernel.launch()));
+        if let Some((_, kernel)) = found.iter().find(|(_, kernel)| kernel.stuck().is_some()) {
+            let keeps = format!("{} keeps itself from ending", kernel.launch());
+            match code {
+                Code::LG210 => return Some(format!("{name}: {keeps}")),
+                code if is_unexplained(code) => return Some(format!("{} in place of {name}: {keeps}", Code::LG210)),
+                _ => {}
+            }
         }
         if code == Code::LG206 {
             if let Some((device, kernel)) = found.iter().find(|(device, _)| device.is_full()) {

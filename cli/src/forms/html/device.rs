@@ -20,7 +20,7 @@ pub(super) struct Device<'a> {
 
 pub(super) fn of<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<Device<'a>> {
     let devices = processes.filter_map(|process| {
-        let core = process.names().gpu.as_ref()?;
+        let core = process.gpu.as_ref()?;
         let hang = process.stood.as_ref().map(|stood| stood.report());
         let said = core.as_ref().map(|core| gpu_core::said(core, hang)).unwrap_or_default();
         Some(Device { who: process.title(), core, said })

@@ -135,10 +135,23 @@ fn the_report_of_a_process_has_the_core_in_its_folder() {
     assert!(told.contains(&expect), "{told}");
     let told: Json = serde_json::from_str(&own.report("json")).unwrap();
     assert_eq!(told["gpu"], json(&work, &folder.join("outer.core")));
-    // One that cannot be read costs a line, and nothing else.
+    // One that cannot be read costs a line and the exit status, also in the report of several processes.
     fs::write(own.path().join("gpu.core"), b"text").unwrap();
-    let told = own.report("text");
-    assert!(told.contains("\nthe core dump of the GPU cannot be read: ") && told.contains("LG201 ("), "{told}");
+    let report = |format: &str, folder: &Path| {
+        Run::new(&work, command()).args([Path::new("report"), folder]).args(["--format", format]).finish()
+    };
+    let unreadable = "the core dump of the GPU cannot be read: ";
+    let told = report("text", own.path());
+    assert!(told.stdout.contains(&format!("\n{unreadable}")) && told.stdout.contains("LG201 ("), "{told}");
+    assert_eq!((told.code, told.stderr.as_str()), (Some(1), ""), "{told}");
+    let told = report("json", own.path());
+    assert!(told.code == Some(1) && told.stderr.contains(unreadable), "{told}");
+    assert!(told.stdout.contains(&format!("\"{unreadable}")), "{told}");
+    let around = own.path().parent().unwrap_or(own.path());
+    for format in ["text", "json"] {
+        let told = report(format, around);
+        assert!(told.code == Some(1) && told.stdout.contains(unreadable), "{told}");
+    }
 }
 
 /// A core of a card, in which each of two blocks polls four bytes, beside the recording of a process that has set them.

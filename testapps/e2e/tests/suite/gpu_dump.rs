@@ -248,9 +248,18 @@ fn a_full_dump_shows_who_waits_for_whom_inside_the_kernel() {
         let report = folder.report("text");
         assert!(report.contains(&format!("\n{code} (")), "{report}");
         assert_eq!(report.contains(SENTENCE), is_full, "{report}");
-        assert_eq!(report.contains("LG210 in place of LG299: consume<<<"), is_full, "{report}");
+        assert_eq!(report.contains("LG210: consume<<<"), is_full, "{report}");
         assert_eq!(fs::read_to_string(&html).unwrap().contains(SENTENCE), is_full);
         let json: Json = serde_json::from_str(&folder.report("json")).unwrap();
+        assert_eq!(json["hang"]["verdicts"][0]["code"], code, "{json:#}");
+        let run = only_run_in(Path::new(&out));
+        let of_run = |format: &str| {
+            Run::new(&work, command()).args([Path::new("report"), &run]).args(["--format", format]).finish().stdout
+        };
+        let first = of_run("text").lines().find(|line| line.contains("; LG2")).unwrap_or_default().to_owned();
+        assert!(first.contains(&format!("; {code}: ")), "{first}");
+        let json_of_run: Json = serde_json::from_str(&of_run("json")).unwrap();
+        assert_eq!(json_of_run["processes"][0]["hang"]["verdicts"][0]["code"], code);
         let wait = &json["gpu"]["devices"][0]["kernels"][0]["waits"][0];
         assert_eq!(
             (wait["bytes_missing"].as_u64(), wait["stuck"].as_bool()),
