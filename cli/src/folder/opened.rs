@@ -1,9 +1,9 @@
 //! An open recording, and what it says of its process at this moment: whether that lives, how it ended, and which calls it was in.
 
 use crate::folder::ends;
-use crate::folder::process::ask_as;
+use crate::folder::process::{ask_as, RECORDING};
 use crate::machine::host_name;
-use crate::stacks::Symbolizer;
+use crate::stacks::{self, Symbolizer};
 use crate::words::Failure;
 use lazyguard_core::api::counted;
 use lazyguard_core::diagnose::{Snapshot, SnapshotBuilder};
@@ -180,6 +180,8 @@ impl Opened {
 
     pub fn callers(&self) -> Symbolizer {
         let callers = Symbolizer::new(&self.recording.strings().files, self.recording.facts().armed_unix_nanos);
+        let folder = self.path.parent().filter(|_| self.path.file_name().is_some_and(|name| name == RECORDING));
+        let callers = callers.and_files(folder.map(stacks::files_in).unwrap_or_default(), !self.is_of_this_machine());
         self.live_process().into_iter().fold(callers, Symbolizer::and_process)
     }
 

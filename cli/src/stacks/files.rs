@@ -79,16 +79,20 @@ fn debug_file(build_id: &[u8]) -> Option<PathBuf> {
 }
 
 #[cfg(test)]
+pub(super) fn build_id_of(path: &Path) -> Option<Vec<u8>> {
+    let cache = ReadCache::new(files::open(path).ok()?);
+    let elf = ElfFile64::<Endianness, _>::parse(&cache).ok()?;
+    elf.build_id().ok()?.map(<[u8]>::to_owned)
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
 
     /// This test program, as a dump would name it.
     fn own() -> Module {
         let path = std::env::current_exe().unwrap();
-        let cache = ReadCache::new(File::open(&path).unwrap());
-        let elf = ElfFile64::<Endianness, _>::parse(&cache).unwrap();
-        let build_id = elf.build_id().unwrap().unwrap_or_default().to_owned();
+        let build_id = build_id_of(&path).unwrap();
         Module { base: 0x10_0000, end: 0x1000_0000, path: path.display().to_string(), build_id, dumped: u32::MAX }
     }
 

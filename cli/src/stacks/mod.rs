@@ -30,6 +30,11 @@ pub(crate) fn problem_in(folder: &Path) -> Option<String> {
     of_dump(folder, |_| ())?.err()
 }
 
+/// The code files that the stacks in a run folder name, with their build ids.
+pub(crate) fn files_in(folder: &Path) -> Vec<CodeModule> {
+    of_dump(folder, |dump| dump.modules.clone()).and_then(Result::ok).unwrap_or_default()
+}
+
 fn of_dump<T>(folder: &Path, what: impl FnOnce(&Dump<'_>) -> T) -> Option<Result<T, String>> {
     let path = folder.join(STACKS);
     let mut bytes = Vec::new();

@@ -1,8 +1,11 @@
 //! Names for return addresses: `program+0x1234 (symbol, file.c:12)`, and in an inlined function
 //! `program+0x1234 (inlined, file.h:3; in symbol, file.c:12)`. The recording and `/proc/PID/maps` say which file was mapped there.
 //!
-//! Must not: fail. A missing, changed or unreadable file costs its names and nothing else.
+//! Must not: fail: a missing, changed or unreadable file costs its names and nothing else. Nor answer from a file other than the mapped one: the build id of
+//! a dump decides; without one, a file of this machine must not have been changed since, and a file of another machine has no names.
 
+use super::dump::Module as CodeModule;
+use super::files::CodeFile;
 use crate::machine::files;
 use addr2line::{Loader, Location};
 use lazyguard_core::report::{demangle, FrameSeen, HangReport};
@@ -11,7 +14,7 @@ use lazyguard_core::trace::read::{FileSeen, StringTable};
 use lazyguard_core::trace::Record;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,6 +46,10 @@ pub(crate) struct SourceLine {
 #[derive(Default)]
 pub(crate) struct Symbolizer {
     ranges: Vec<Range>,
+    /// The files whose build ids are known.
+    modules: Vec<CodeModule>,
+    /// Whether the mappings are those of a process of another machine.
+    is_elsewhere: bool,
     names: HashMap<u64, Option<Box<str>>>,
     /// Callers behind a runtime, by path, outermost caller and kernel.
     callers: HashMap<(u16, u64, u32), u64>,
@@ -59,6 +66,11 @@ impl Symbolizer {
             written_before: armed_unix_nanos.saturating_add(file.at).max(1),
         });
         Self { ranges: ranges.collect(), ..Self::default() }
+    }
+
+    /// Adds the files of a dump, and whether all of this is of another machine.
+    pub fn and_files(self, modules: Vec<CodeModule>, is_elsewhere: bool) -> Self {
+        Self { modules, is_elsewhere, ..self }
     }
 
     /// Adds the mappings of a live process, for files loaded after the recording's texts were made.
@@ -81,18 +93,26 @@ impl Symbolizer {
         self.names[&address].as_deref()
     }
 
-    /// The mapping of an address, and the names of its file, if it is still the file that was mapped.
-    fn place(&self, address: u64) -> Option<(&Range, Option<Rc<Loader>>)> {
-        let range = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address))?;
-        let before = range.written_before;
-        Some((range, loader(Path::new(&range.path), (before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(before)))))
+    /// The functions at the call that returns to an address in a mapping, if its file is still the one that was mapped.
+    fn functions_in(&self, range: &Range, address: u64) -> Vec<FrameSeen> {
+        let call = address.wrapping_sub(1);
+        let is_it = |module: &&CodeModule| (module.base..module.end).contains(&call) && module.path == range.path;
+        if let Some(module) = self.modules.iter().find(is_it) {
+            let file = CodeFile::of(module);
+            return file.names(call.wrapping_sub(file.bias(module.base)));
+        }
+        let before = (range.written_before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(range.written_before));
+        let file = loader(Path::new(&range.path), before).filter(|_| !self.is_elsewhere);
+        let call = address.wrapping_sub(range.bias).checked_sub(1);
+        file.zip(call).map(|(file, call)| functions(&file, call)).unwrap_or_default()
     }
 
     /// The functions that hold the call that returns to an address, the innermost inlined one first. Empty if not even the file is known.
     pub fn frames(&self, address: u64) -> Vec<FrameSeen> {
-        let Some((range, file)) = self.place(address) else { return Vec::new() };
-        let offset = address.wrapping_sub(range.bias);
-        let found = file.zip(offset.checked_sub(1)).map(|(file, call)| functions(&file, call)).unwrap_or_default();
+        let Some(range) = self.ranges.iter().find(|range| (range.begin..range.end).contains(&address)) else {
+            return Vec::new();
+        };
+        let (offset, found) = (address.wrapping_sub(range.bias), self.functions_in(range, address));
         let place = FrameSeen { address, module: module(&range.path).to_string(), offset, ..FrameSeen::default() };
         at_place(found, &place)
     }
@@ -238,11 +258,14 @@ thread_local! {
     static LOADERS: RefCell<HashMap<Key, Option<Rc<Loader>>>> = RefCell::default();
 }
 
-/// A file's names, by its debug information and its symbols; `None` if it was written to later than this. Each thread loads a file once.
+/// A file's names, by its debug information and its symbols; `None` if it was changed later than this. Each thread loads a file once.
 pub(crate) fn loader(path: &Path, written_before: Option<SystemTime>) -> Option<Rc<Loader>> {
     // The reader opens the path by itself, and would wait at a FIFO.
-    let modified = files::open(path).and_then(|file| file.metadata()?.modified()).ok()?;
-    if written_before.is_some_and(|before| modified > before) {
+    let about = files::open(path).and_then(|file| file.metadata()).ok()?;
+    let modified = about.modified().ok()?;
+    // A package's files keep the time at which they were made.
+    let changed = UNIX_EPOCH + Duration::from_secs(about.ctime().try_into().unwrap_or(0));
+    if written_before.is_some_and(|before| modified.max(changed) > before) {
         return None;
     }
     LOADERS.with_borrow_mut(|loaders| {
@@ -351,6 +374,32 @@ mod tests {
         let offset = begin + 16 - own_file(0).0.bias;
         assert_eq!(callers.name(begin + 16), Some(format!("program+{offset:#x}").as_str()));
         assert_eq!(callers.name(7), None);
+    }
+
+    /// A file of the same path and an old time is not the mapped one on another machine, nor where a dump has another build id.
+    #[test]
+    fn a_file_names_nothing_that_is_not_known_to_be_the_mapped_one() {
+        let (file, begin) = own_file(0);
+        let named = |modules: Vec<CodeModule>, is_elsewhere: bool| {
+            let callers = Symbolizer::new(std::slice::from_ref(&file), LATE).and_files(modules, is_elsewhere);
+            callers.frames(address_of_this_function() + 1).iter().any(|frame| frame.function.is_some())
+        };
+        assert_eq!([named(Vec::new(), false), named(Vec::new(), true)], [true, false]);
+        let first = modules(&own_maps()).into_iter().find(|module| module.path == file.path).unwrap();
+        let module = |build_id: Vec<u8>, path: &str| CodeModule {
+            base: first.base,
+            end: begin + (1 << 30),
+            path: path.to_owned(),
+            build_id,
+            dumped: u32::MAX,
+        };
+        let own = crate::stacks::files::build_id_of(Path::new(&file.path)).unwrap();
+        // The build id decides on every machine.
+        for is_elsewhere in [false, true] {
+            assert!(named(vec![module(own.clone(), &file.path)], is_elsewhere));
+            assert!(!named(vec![module(vec![7; 20], &file.path)], is_elsewhere));
+            assert_eq!(named(vec![module(own.clone(), "/lib/other.so")], is_elsewhere), !is_elsewhere);
+        }
     }
 
     #[test]
