@@ -16,7 +16,9 @@ pub(crate) mod runs;
 pub(crate) mod source;
 
 pub(crate) use ends::{signal_in_words, ProcessEnd};
-pub(crate) use process::{exists, file_of, header_word, numbers, proc_is_mounted, recording_of, Stat, Status};
+pub(crate) use process::{
+    exists, file_of, header_word, numbers, proc_is_mounted, recording_of, started_by_header, Stat, Status,
+};
 pub(crate) use recorded::{Recorded, RecordingSeen};
 pub(crate) use refused::maps_of;
 pub(crate) use runs::{is_nested_in, is_run, newest_in, one_process, process_folders};

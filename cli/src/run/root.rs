@@ -8,7 +8,9 @@
 //!
 //! Must not: reuse a folder with an earlier run, or remove anything in a folder that the user named.
 
-use crate::folder::{ends, exists, is_process_folder, is_run, old_runs, runs, ProcessEnd, HAZARDS, RECORDING};
+use crate::folder::{
+    ends, exists, is_process_folder, is_run, old_runs, runs, started_by_header, ProcessEnd, Status, HAZARDS, RECORDING,
+};
 use crate::machine::files::{self, Locked};
 use crate::words::Failure;
 use chrono::DateTime;
@@ -262,9 +264,15 @@ impl Root {
         }
     }
 
+    /// A number is that of another process where the folder's was of another PID namespace: the recording says when its own began.
     pub fn living(&self) -> Vec<u32> {
-        let all = folders(&self.path);
-        all.iter().filter_map(|folder| process_with(folder)).filter(|process| exists(*process)).collect()
+        let lives = |folder: &Path| {
+            let process = process_with(folder).filter(|process| exists(*process))?;
+            let began = started_by_header(&folder.join(RECORDING)).ok();
+            let is_another = Status::of(process).started().zip(began).is_some_and(|(now, then)| now != then);
+            (!is_another).then_some(process)
+        };
+        folders(&self.path).iter().filter_map(|folder| lives(folder)).collect()
     }
 
     /// Removes the folder, unless it is to be kept; returns whether it is still there.
@@ -394,6 +402,28 @@ mod tests {
         let folder = root.path().join("rank0-4194305");
         fs::create_dir(&folder).unwrap();
         fs::write(folder.join("run.json"), "{}").unwrap();
+    }
+
+    /// The recording of a process that began at this tick, in the folder of this very process.
+    fn recording_of_own(root: &Root, ticks: u64) {
+        let folder = root.path().join(format!("rank0-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let mut header = [0; 64];
+        header[48..56].copy_from_slice(&ticks.to_le_bytes());
+        fs::write(folder.join(RECORDING), header).unwrap();
+    }
+
+    #[test]
+    fn a_process_of_another_namespace_is_not_taken_for_the_one_that_has_its_number_here() {
+        let scratch = Scratch::new("namespace");
+        let root = asked(&scratch.path("out"), None);
+        process_in(&root);
+        assert!(root.living().is_empty(), "no process has such a number");
+        let own = Status::of(std::process::id()).started().unwrap();
+        recording_of_own(&root, own);
+        assert_eq!(root.living(), [std::process::id()]);
+        recording_of_own(&root, own + 1);
+        assert!(root.living().is_empty());
     }
 
     #[test]
