@@ -64,7 +64,9 @@ def hangs(program, count):
     faults = ranks.faults_of_ranks(program, ranks.codes_of(report), sentence) + faults_of_text(program, text)
     if code != frameworks.OF_A_HANG:
         faults.append(f"exit {code}")
-    fault, said = first(lines, "^fault$", "out"), first(lines, r"\brank 1\b", "err")
+    fault = first(lines, "^fault$", "out")
+    # The lines about a process begin with its rank as well.
+    said = first(lines, r"\brank 1 (\(process|has not called|was|has ended)", "err")
     if None in (fault, said) or said - fault > HANG_AFTER_S + NAMED_WITHIN_S:
         faults.append(f"rank 1 was named after {between(fault, said)}")
     own = [line for _, name, line in lines if name == "err" and "lazyguard" in line]

@@ -175,7 +175,7 @@ impl Found<'_> {
         }
         self.write_end(out)?;
         match process.knows_hazards {
-            true if process.hang().is_some() && detail == Detail::Short => {
+            true if process.is_held_up() && detail == Detail::Short => {
                 out.lines(text::number_of_hazards(process.hazards.len(), &process.folder))?;
             }
             true => out.lines(detail.of(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard))))?,

@@ -32,8 +32,8 @@ pub(crate) fn report_all(root: &Path, format: words::Format, detail: Detail, out
         words::Format::Json => out.raw().write_all(json::text(&seen).as_bytes())?,
         words::Format::Text => {
             out.lines(text::processes(&seen, detail))?;
-            let hangs = seen.processes.iter().any(|process| process.hang().is_some());
-            if hangs && detail == Detail::Short {
+            let is_held_up = seen.processes.iter().any(|process| process.is_held_up());
+            if is_held_up && detail == Detail::Short {
                 out.lines(text::number_of_hazards(seen.judged.hazards.len(), root))?;
             } else if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;

@@ -328,6 +328,7 @@ fn line_of(process: &Process, told: &BTreeSet<String>) -> String {
             (gist(report).filter(|_| report.stands()), report.ends_in_words().into_iter().next())
         }
         Some(Stood::Hang(report) | Stood::Suspected(report) | Stood::Stalled(report)) => (gist(report), None),
+        Some(Stood::Slow(report)) if process.is_held_up() => (report.slow.first().cloned(), None),
         _ => (None, None),
     };
     let is_new = process.stood.as_ref().is_none_or(|stood| !told.contains(&stood.report().cause()));

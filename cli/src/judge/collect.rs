@@ -83,9 +83,9 @@ fn all(root: &Path, takes: impl Fn(&Path) -> bool) -> Collected {
     (found, problems)
 }
 
-/// At a hang, what each process does on the host now.
+/// At a hang, and where ranks are late, what each process does on the host now.
 fn look_at_the_living(processes: &mut [Process]) {
-    if !processes.iter().any(|process| process.hang().is_some() && process.lives) {
+    if !processes.iter().any(|process| process.is_held_up() && process.lives) {
         return;
     }
     let living = processes.iter().filter(|process| process.lives);

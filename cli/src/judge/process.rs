@@ -149,6 +149,19 @@ impl Process {
         }
     }
 
+    /// Waits for ranks that are late, and may come: no hang yet.
+    pub fn waits_for_late_ranks(&self) -> Option<&HangReport> {
+        match &self.stood {
+            Some(Stood::Slow(report)) if report.snapshot.late.is_some() => Some(report),
+            _ => None,
+        }
+    }
+
+    /// Hangs, or waits for late ranks.
+    pub fn is_held_up(&self) -> bool {
+        self.hang().is_some() || self.waits_for_late_ranks().is_some()
+    }
+
     pub fn word(&self) -> &'static str {
         self.stood.as_ref().map_or(self.course.word(), Stood::word)
     }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(crate) fn standing(process: &Process) -> Option<&HangReport> {
     match &process.stood {
         Some(Stood::Suspected(report)) => Some(report),
-        _ => process.hang(),
+        _ => process.hang().or_else(|| process.waits_for_late_ranks()),
     }
 }
 

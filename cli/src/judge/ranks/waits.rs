@@ -70,7 +70,10 @@ pub(crate) struct Holder {
 
 pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let job = Job::of(ranks);
-    let hangs = |process: &Process| standing(process).is_some_and(|report| !report.verdicts.is_empty());
+    // A wait for ranks that are late has no verdict.
+    let hangs = |process: &Process| {
+        standing(process).is_some_and(|report| !report.verdicts.is_empty()) || process.waits_for_late_ranks().is_some()
+    };
     let stuck: Vec<u64> = ranks.iter().filter(|(_, process)| hangs(process)).map(|(rank, _)| *rank).collect();
     if job.members.is_empty() || stuck.is_empty() {
         return None;

@@ -2,7 +2,7 @@
 
 use crate::nccl::bare;
 use crate::run_passes_on::under;
-use lazyguard_e2e::{command, library, log_of, root, Outcome, Running, Work, PATIENCE};
+use lazyguard_e2e::{command, library, log_of, root, text_report_of, Outcome, Running, Work, PATIENCE};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -175,6 +175,22 @@ fn a_rank_is_late_for_the_most_at_most() {
         assert_eq!(outcome.code, Some(117), "{most}: {outcome}");
         assert_eq!(outcome.stderr.contains("rank 1 (process "), most != "0", "{most}: {outcome}");
     }
+}
+
+#[test]
+fn a_report_of_a_job_that_waits_begins_with_the_late_rank_and_what_it_does() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = start(&work, "evaluates", "kill", 0, &["--keep"]);
+    let is_named = |running: &mut Running| running.stderr().contains(": rank 1 (process ").then_some(());
+    running.until("the late rank's name", PATIENCE, is_named);
+    let text = text_report_of(work.path().join("out-evaluates-kill-0"));
+    let sentence = text.lines().nth(2).unwrap_or_default();
+    assert!(sentence.starts_with("rank 1 has not called collective 3 of communicator 0"), "{text}");
+    assert!(
+        sentence.contains("computes in evaluates (late.py:") && sentence.ends_with("; rank 0 waits in it."),
+        "{text}"
+    );
+    assert_eq!(running.finish_within(PATIENCE).code, Some(0));
 }
 
 /// As under launchers of which no `lazyguard run` knows: the ranks share a folder.
