@@ -31,7 +31,7 @@ const SOON: Nanos = 10_000_000_000;
 const ASKS_SOON: Nanos = 1_500_000_000;
 /// How long a process looks at itself after a question, at least.
 const LEAST_ASKED: Nanos = 10_000_000_000;
-/// A look takes at most one part in so many of the time.
+/// A look takes at most one part in so many of the time, as far as the others still hear of each move.
 const LOOK_SHARE: Nanos = 10;
 /// More than a statement has.
 pub const MOST_BYTES: u64 = 16 << 10;
@@ -114,7 +114,7 @@ impl Statement {
 
 /// The pause between two looks at a process while a rank waits, the last of which has cost so much.
 pub fn pause(threshold: Nanos, cost: Nanos) -> Nanos {
-    (threshold / 4).clamp(LEAST_PAUSE, LONGEST_PAUSE).max(cost.saturating_mul(LOOK_SHARE))
+    (threshold / 4).max(cost.saturating_mul(LOOK_SHARE)).clamp(LEAST_PAUSE, LONGEST_PAUSE)
 }
 
 /// How long a process looks at itself after the newest question.
@@ -360,7 +360,8 @@ mod tests {
     #[test]
     fn looks_follow_each_other_at_a_quarter_of_the_threshold_within_limits() {
         assert_eq!([0, 2 * SECOND, 30 * SECOND].map(|threshold| pause(threshold, 0)), [SECOND / 5, SECOND / 2, SECOND]);
-        assert_eq!(pause(2 * SECOND, SECOND / 4), 5 * SECOND / 2, "a look takes a tenth of the time at most");
+        assert_eq!(pause(2 * SECOND, SECOND / 16), 5 * SECOND / 8, "a look takes a tenth of the time");
+        assert_eq!(pause(2 * SECOND, SECOND), SECOND, "and each move is heard of before it counts as none");
         assert_eq!([SECOND, 30 * SECOND].map(asked_for), [10 * SECOND, 60 * SECOND]);
     }
 }
