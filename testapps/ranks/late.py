@@ -14,6 +14,7 @@ For good:
   lock             takes a lock twice
   stopped          is stopped by a signal
   killed           is killed
+  killed_early     is killed before it initialises the driver
 """
 
 import ctypes
@@ -122,6 +123,8 @@ def killed(_):
 def main():
     if KIND == "starts" and IS_THE_ONE:
         evaluates(None)
+    if KIND == "killed_early" and IS_THE_ONE:
+        killed(None)
     nccl, driver = ctypes.CDLL(NCCL_PATH), ctypes.CDLL("libcuda.so.1")
     context, memory, other, stream, communicator = (ctypes.c_void_p() for _ in range(5))
     done(driver.cuInit(0))

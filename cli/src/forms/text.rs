@@ -453,6 +453,7 @@ mod tests {
             launched: 2,
             collective: None,
             doing: Some(doing.to_owned()),
+            quiet_nanos: Some(41_000_000_000),
             stack: Vec::new(),
             python: Vec::new(),
         };
@@ -461,7 +462,10 @@ mod tests {
         let lines = ranks.lines(Detail::Short);
         assert_eq!(
             lines[1..],
-            ["  rank 1 (process 42): 2 collectives", "  compared by the calls of NCCL on each communicator"]
+            [
+                "  rank 1 (process 42): 2 collectives, no driver call for 41 s",
+                "  compared by the calls of NCCL on each communicator"
+            ]
         );
         for (line, expect) in [
             (

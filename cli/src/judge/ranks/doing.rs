@@ -192,6 +192,13 @@ pub(crate) fn doing(process: &Process, asked: &Asked) -> Option<String> {
     Some(format!("and its main thread {}", main_thread(process, answer, python)))
 }
 
+/// How long it had made no driver call when it was asked.
+pub(crate) fn quiet(process: &Process, asked: &Asked) -> Option<Nanos> {
+    let answer = asked.answer(process).filter(|answer| call_in_progress(answer).is_none())?;
+    let Snapshot { at, last_activity, .. } = answer.snapshot;
+    (last_activity > 0).then(|| at.saturating_sub(last_activity))
+}
+
 /// Its activity on the host, where that is more than that it waits.
 fn seen(evidence: &Evidence) -> Option<String> {
     match evidence.class {

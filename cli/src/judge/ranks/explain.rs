@@ -37,7 +37,8 @@ impl Job<'_> {
             return OddRank::of(rank, process, launched, collective, &self.asked);
         }
         let doing = Some("and has left no recording".to_owned());
-        OddRank { rank, process: 0, launched, collective, doing, stack: Vec::new(), python: Vec::new() }
+        let (stack, python) = (Vec::new(), Vec::new());
+        OddRank { rank, process: 0, launched, collective, doing, quiet_nanos: None, stack, python }
     }
 
     fn blocked(&self) -> Vec<BlockedRank> {

@@ -2,10 +2,10 @@
 //!
 //! Must not: compare.
 
-use super::doing::{doing, own_verdict, Asked};
+use super::doing::{doing, own_verdict, quiet, Asked};
 use crate::judge::hangs::ranks_in_words;
 use crate::judge::process::Process;
-use lazyguard_core::api::{counted, ordinal};
+use lazyguard_core::api::{counted, lasted, ordinal};
 use lazyguard_core::order::grouped;
 use lazyguard_core::report::{folded, Detail};
 use lazyguard_core::stack::PythonFrame;
@@ -27,6 +27,8 @@ pub struct OddRank {
     pub collective: Option<String>,
     /// Its activity instead.
     pub doing: Option<String>,
+    /// How long it had made no driver call when it was asked.
+    pub quiet_nanos: Option<u64>,
     /// The main thread's stack outside driver calls, for the first such rank.
     pub stack: Vec<String>,
     /// Its frames of Python, the innermost first, for the first such rank.
@@ -127,8 +129,9 @@ pub struct Ranks {
 
 impl OddRank {
     pub(crate) fn of(rank: u64, process: &Process, launched: u64, collective: Option<String>, asked: &Asked) -> Self {
-        let doing = doing(process, asked);
-        Self { rank, process: process.process, launched, collective, doing, stack: Vec::new(), python: Vec::new() }
+        let (doing, quiet_nanos) = (doing(process, asked), quiet(process, asked));
+        let (process, stack, python) = (process.process, Vec::new(), Vec::new());
+        Self { rank, process, launched, collective, doing, quiet_nanos, stack, python }
     }
 }
 
@@ -211,7 +214,8 @@ impl Ranks {
         let of_number = odd.collective.as_deref().zip(self.number);
         let collective = of_number.map(|(its, number)| format!("the {} of them {its}", ordinal(number)));
         let doing = odd.doing.as_deref().filter(|doing| !self.sentence.contains(doing));
-        let new: Vec<_> = launched.into_iter().chain(collective).chain(doing.map(str::to_owned)).collect();
+        let quiet = odd.quiet_nanos.map(|nanos| format!("no driver call for {}", lasted(nanos)));
+        let new: Vec<_> = launched.into_iter().chain(collective).chain(quiet).chain(doing.map(str::to_owned)).collect();
         match new.join(", ").trim_start_matches("and ") {
             "" => odd.and_process(),
             new => format!("{}: {new}", odd.and_process()),

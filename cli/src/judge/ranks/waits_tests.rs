@@ -213,6 +213,17 @@ fn a_rank_that_has_not_come_to_the_communicators_making_is_behind() {
     }
     came.push(Process { communications: None, ..rank(1, Vec::new()) });
     assert_eq!(sentence(&came), "rank 1 has not come to the call that makes communicator 0; ranks 0, 2 wait in it.");
+    // It was killed at its start.
+    came.pop();
+    let left = "and has left no recording";
+    assert_eq!(
+        sentence(&came),
+        format!("rank 1 has not come to the call that makes communicator 0, {left}; ranks 0, 2 wait in it.")
+    );
+    came.pop();
+    assert_eq!(sentence(&came), "ranks 1-2 have not come to the call that makes communicator 0; rank 0 waits in it.");
+    came[0].communications.as_mut().unwrap().meeting = None;
+    assert!(compare(&came).is_none(), "it is not known to wait for them");
 }
 
 #[test]

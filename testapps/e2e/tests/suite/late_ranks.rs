@@ -167,6 +167,16 @@ fn a_rank_that_stands_still_is_named_within_ten_seconds_of_the_threshold() {
 }
 
 #[test]
+fn a_rank_that_was_killed_before_it_left_a_folder_is_named() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let outcome = start(&work, "killed_early", "kill", 0, &[]).finish_within(PATIENCE);
+    assert_eq!(outcome.code, Some(117), "{outcome}");
+    let named =
+        "rank 1 has not come to the call that makes communicator 0, and has left no recording; rank 0 waits in it.";
+    assert!(outcome.stderr.contains(named), "{outcome}");
+}
+
+#[test]
 fn a_rank_is_late_for_the_most_at_most() {
     let work = Work::new(lazyguard_e2e::this_test!());
     for (name, most) in [("long", "4s"), ("off", "0")] {
