@@ -134,7 +134,7 @@ def hanging(program, simulated):
     with Scratch() as scratch:
         folder = scratch.path / "run"
         settings, threshold = environment(program, simulated, folder)
-        outcome = scratch.run([path_of(program)], settings, START_S + 6 * threshold + ANSWERS_S, lambda: is_final(report(folder)))
+        outcome = scratch.run([path_of(program)], settings, START_S + 11 * threshold + ANSWERS_S, lambda: is_final(report(folder)))
         live = report(folder)
         recorded = verdicts_of_recording(folder) if folder.is_dir() else []
     live_good, live_words = judged(program, live.get("verdicts", []))

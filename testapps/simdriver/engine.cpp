@@ -350,6 +350,15 @@ void wait_until_done(const OpRef &op) {
   e.waiting--;
 }
 
+void look_until_done(const OpRef &op) {
+  Engine &e = engine();
+  const auto ends = [&] {
+    std::lock_guard<std::mutex> hold(e.mutex);
+    return op->done || e.lost;
+  };
+  while (!ends()) std::this_thread::yield();
+}
+
 void look_at_kernels(const std::function<void(const std::vector<Running> &, const std::vector<Running> &)> &look) {
   Engine &e = engine();
   std::vector<Running> run, wait;

@@ -96,6 +96,8 @@ OpRef raise_barrier(Context &context);
 bool is_done(const OpRef &op);
 // Returns once the op is done, or the device's work is lost.
 void wait_until_done(const OpRef &op);
+// The same on a processor.
+void look_until_done(const OpRef &op);
 
 // A kernel that holds a part of the device.
 struct Running {

@@ -211,14 +211,14 @@ CUresult launch_kernel_at_once(CUfunction f, const lgsim_grid &grid, unsigned sh
   return submit(stream, launch_op(launch)) ? outcome() : CUDA_SUCCESS;
 }
 
-// With CUDA_LAUNCH_BLOCKING a launch returns when its kernel has ended; other threads' calls go on meanwhile.
+// With CUDA_LAUNCH_BLOCKING a launch returns when its kernel has ended, for which its thread looks again and again; other threads' calls go on meanwhile.
 CUresult launch_kernel(CUfunction f, const lgsim_grid &grid, unsigned shared_bytes, CUstream handle, bool per_thread, void **parameters,
                        void **extra, bool cooperative) {
   const CUresult result = launch_kernel_at_once(f, grid, shared_bytes, handle, per_thread, parameters, extra, cooperative);
   StreamRef stream;
   if (!launches_block() || result != CUDA_SUCCESS || find_stream(handle, per_thread, stream) != CUDA_SUCCESS) return result;
   if (is_capturing(stream)) return result;
-  wait_until_done(mark_stream(stream));
+  look_until_done(mark_stream(stream));
   return outcome();
 }
 

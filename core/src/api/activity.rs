@@ -10,6 +10,9 @@ pub struct ComputeTime {
     pub nanos: Nanos,
     /// The time span.
     pub within_nanos: Nanos,
+    /// Whether it, and the driver's threads, faulted no page and it had no child in that span: no compiler computes so.
+    #[serde(default)]
+    pub alone: bool,
 }
 
 impl ComputeTime {

@@ -351,7 +351,14 @@ impl SnapshotBuilder {
             // The thread has ended, or the guard no longer sees it.
             Payload::Activity { thread, doing: None } => drop(self.doing.remove(&thread)),
             Payload::Holds { address, value, own, .. } => drop(self.held.insert(address, (record.entered, value, own))),
-            Payload::Computes { thread, time } => drop(self.computes.insert(thread, (record.entered, time))),
+            Payload::Computes { thread, time } => {
+                if time.alone && time.is_most() {
+                    self.alone_since.entry(thread).or_insert(record.entered.saturating_sub(time.within_nanos));
+                } else {
+                    self.alone_since.remove(&thread);
+                }
+                self.computes.insert(thread, (record.entered, time));
+            }
             Payload::Environment(environment) => self.environment = environment,
             Payload::Resident { launch, blocks } => drop(self.resident.insert(launch, blocks)),
             Payload::StreamAnswer => {

@@ -226,7 +226,11 @@ impl<'a> Decision<'a> {
 
     fn verdict(&self, finding: Finding<'a>) -> Verdict {
         let confidence = match (&finding.path.end, finding.code) {
-            (_, Code::LG299) if finding.is_awaited => Confidence::Likely,
+            (_, Code::LG299)
+                if finding.is_awaited || finding.calls.iter().any(|call| self.waits_for_its_kernel(call)) =>
+            {
+                Confidence::Likely
+            }
             (_, Code::LG299) => Confidence::Possible,
             // A kernel of such a library hardly has another cause not to end.
             (_, Code::LG208) => Confidence::Likely,

@@ -1,7 +1,7 @@
 use super::super::test_trace::{TestTrace, NOW, SECOND};
-use super::super::{links_of, Party, ThreadActivity};
+use super::super::{links_of, snapshot_at, Party, ThreadActivity};
 use super::*;
-use crate::api::ENTRY_POINTS;
+use crate::api::{ComputeTime, ENTRY_POINTS};
 use crate::state::{Operation, StreamKey, StreamKind};
 use crate::trace::layout::{flag, image};
 use crate::trace::{Image, Kind, LaunchKey, RawPayload, Record};
@@ -144,6 +144,47 @@ fn a_load_that_computes_with_nothing_in_flight_is_slow_for_as_long_as_it_does() 
     let story = TestTrace::new();
     story.waits(1, 30, "cuCtxSynchronize", None).computed(1, SECOND);
     story.check_unexplained();
+}
+
+/// A first launch that computes for eight seconds by now, with `CUDA_LAUNCH_BLOCKING`, a look at it each second, and a page fault or a child in one of them.
+fn first_launch_computes(launch_blocking: bool, disturbed: Option<u64>, symbol: &str) -> TestTrace {
+    let story = TestTrace::new();
+    let launch = Record { function: story.function("spin"), kind: Kind::ColdModule, ..story.submit(0, 30, symbol) };
+    let op = Operation { at: 30, entry_point: launch.entry_point.id(), function: launch.function };
+    story.tracker.stream_entry(story.streams[0]).unwrap().submitting(op, 0);
+    story.blocked_in(1, &launch);
+    if launch_blocking {
+        story.launch_blocking();
+    }
+    for second in 2..=9 {
+        let time = ComputeTime { nanos: SECOND, within_nanos: SECOND, alone: disturbed != Some(second) };
+        story.computed_at(second * SECOND, 1, time);
+    }
+    story
+}
+
+#[test]
+fn a_first_launch_that_computes_alone_for_ten_thresholds_waits_for_its_kernel_where_launches_block() {
+    let diagnosis = |story: &TestTrace, threshold: u64| {
+        diagnose(&snapshot_at(&story.recording(), 0, threshold, 3 * threshold).unwrap())
+    };
+    let (short, long) = (8 * SECOND / 10, SECOND);
+    let hang = diagnosis(&first_launch_computes(true, None, "cuLaunchKernel"), short);
+    let verdict = &hang.verdicts[0];
+    assert_eq!((verdict.code, verdict.confidence), (Code::LG299, Confidence::Likely), "{verdict:#?}");
+    assert!(verdict.culprits[0].operation.function.as_deref() == Some("spin"), "{verdict:#?}");
+    assert!(verdict.chain.iter().any(|line| line.contains("CUDA_LAUNCH_BLOCKING is set")), "{verdict:#?}");
+    for (blocks, disturbed, symbol, threshold) in [
+        (true, None, "cuLaunchKernel", long),
+        (true, Some(5), "cuLaunchKernel", short),
+        (true, Some(9), "cuLaunchKernel", short),
+        (false, None, "cuLaunchKernel", short),
+        (true, None, "cuModuleLoadData", short),
+    ] {
+        let slow = diagnosis(&first_launch_computes(blocks, disturbed, symbol), threshold);
+        assert_eq!(slow.status, Status::Slow, "{blocks} {disturbed:?} {symbol} {threshold}: {slow:#?}");
+        assert!(slow.slow[0].contains("as a compiler does"), "{slow:#?}");
+    }
 }
 
 #[test]

@@ -24,6 +24,7 @@ fn named(thread: u32, call: &str, entered: Nanos, queries: Option<u64>, story: &
         no_entry: false,
         compiles: false,
         computes: None,
+        alone_nanos: 0,
         error: None,
         sets_aside: false,
         is_guards: false,

@@ -186,6 +186,8 @@ pub struct SnapshotBuilder {
     /// Each activity with the time since when it is known.
     pub(super) doing: BTreeMap<u32, (Nanos, ThreadActivity)>,
     pub(super) computes: HashMap<u32, (Nanos, ComputeTime)>,
+    /// By thread: since when it computes alone, without a pause.
+    pub(super) alone_since: HashMap<u32, Nanos>,
     pub(super) held: HashMap<u64, (Nanos, u64, bool)>,
     pub(super) resident: HashMap<LaunchKey, u64>,
     pub(super) asked: bool,

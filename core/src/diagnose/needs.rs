@@ -23,6 +23,9 @@ fn may_compute(call: &BlockedCall) -> bool {
     call.cold.is_some() || call.call.class().is_some_and(Class::may_compute)
 }
 
+/// For so many thresholds a launch has to compute alone, until it counts as one that loads no more.
+const ALONE_THRESHOLDS: u64 = 10;
+
 pub(super) struct Decision<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) paths: Paths<'a>,
@@ -71,8 +74,16 @@ impl<'a> Decision<'a> {
             let outstanding = self.snapshot.streams.iter().filter(same).any(|s| s.since() < call.entered);
             call.call.class() == Some(Class::Link) || !outstanding && self.unseen(call).is_none()
         };
-        let computes = |call: &&BlockedCall| call.computes.is_some_and(ComputeTime::is_most);
+        let computes =
+            |call: &&BlockedCall| call.computes.is_some_and(ComputeTime::is_most) && !self.waits_for_its_kernel(call);
         self.snapshot.blocked.iter().filter(computes).find(|call| may_compute(call) && is_idle(call))
+    }
+
+    /// Whether a launch that loads waits for its own kernel, as `CUDA_LAUNCH_BLOCKING` has it: a compiler would have faulted pages by now, or had a child.
+    pub(super) fn waits_for_its_kernel(&self, call: &BlockedCall) -> bool {
+        let launches = matches!(call.call.class(), Some(Class::Launch | Class::GraphLaunch));
+        let long = self.snapshot.threshold_nanos.saturating_mul(ALONE_THRESHOLDS);
+        launches && self.snapshot.launch_blocking && call.alone_nanos >= long.max(1)
     }
 
     pub(super) fn queue_is_full(&self, stream: &StreamRef) -> bool {

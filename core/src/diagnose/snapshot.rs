@@ -42,6 +42,9 @@ pub struct BlockedCall {
     /// The thread's recent processor time, during a load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub computes: Option<ComputeTime>,
+    /// How long it has computed without a page fault and a child, during a load.
+    #[serde(default)]
+    pub alone_nanos: Nanos,
     /// The error that each of its queries gave, if that is one that ends a context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<i32>,

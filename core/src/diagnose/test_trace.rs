@@ -293,8 +293,12 @@ impl TestTrace {
 
     /// The guard reads how much of a second a thread computed.
     pub fn computed(&self, thread: u32, nanos: u64) -> &Self {
-        let raw = RawPayload::computes(thread, ComputeTime { nanos, within_nanos: SECOND });
-        self.seen(Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::ModuleLoad)) })
+        self.computed_at(NOW - SECOND, thread, ComputeTime { nanos, within_nanos: SECOND, alone: false })
+    }
+
+    pub fn computed_at(&self, at: u64, thread: u32, time: ComputeTime) -> &Self {
+        let raw = RawPayload::computes(thread, time);
+        self.seen_at(at, Record { kind: Kind::Seen, raw, ..Record::of(EntryPoint::of_class(Class::ModuleLoad)) })
     }
 
     pub fn recording(&self) -> Recording<Vec<u8>> {

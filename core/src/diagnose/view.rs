@@ -290,6 +290,7 @@ impl<S: Source> View<'_, S> {
         let recorded = event.and_then(|event| self.builder.replay.proofs.event(event));
         let recorded = recorded.filter(|recorded| recorded.stream == call.stream);
         let computes = self.builder.computes.get(&thread.thread).filter(|(at, _)| *at > call.entered);
+        let alone = self.builder.alone_since.get(&thread.thread).filter(|_| computes.is_some());
         BlockedCall {
             thread: thread.thread,
             thread_name: thread.name.clone(),
@@ -306,6 +307,7 @@ impl<S: Source> View<'_, S> {
             no_entry: call.stream != 0 && self.recording.stream(call.stream).is_none(),
             compiles: call.kind == Kind::ColdModule && self.builder.replay.images.compiles(call),
             computes: computes.map(|(_, time)| *time),
+            alone_nanos: alone.map_or(0, |since| self.builder.last.saturating_sub(*since.max(&call.entered))),
             error: Some(call.result).filter(|result| call.kind == Kind::Queries && loses_work(*result)),
             sets_aside: call.sets_aside(),
             is_guards: call.kind == Kind::Preload,

@@ -152,6 +152,7 @@ mod tests {
             no_entry: false,
             compiles: false,
             computes: None,
+            alone_nanos: 0,
             error: None,
             sets_aside: false,
             is_guards: false,

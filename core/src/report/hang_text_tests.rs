@@ -50,6 +50,7 @@ fn call(thread: u32, call: &str, queries: Option<u64>) -> BlockedCall {
         no_entry: false,
         compiles: false,
         computes: None,
+        alone_nanos: 0,
         error: None,
         sets_aside: false,
         is_guards: false,

@@ -1,7 +1,7 @@
 //! The typed content of a record, for readers: [`Record::payload`]. `raw` is for writers. Any words make some payload.
 
 use super::layout::flag;
-use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload, LARGEST};
+use super::raw::{Communication, Environment, HazardNumbers, Image, LaunchKey, Preload, RawPayload, ALONE_AT, LARGEST};
 use super::record::{Kind, Record};
 use crate::api::{Class, ComputeTime, ThreadActivity, ValueWait, ValueWrite};
 
@@ -133,7 +133,11 @@ impl Record {
                 }),
                 Class::ModuleLoad => Payload::Computes {
                     thread: detail as u32,
-                    time: ComputeTime { nanos: extent, within_nanos: three & LARGEST },
+                    time: ComputeTime {
+                        nanos: extent,
+                        within_nanos: three & LARGEST,
+                        alone: detail >> ALONE_AT & 1 != 0,
+                    },
                 },
                 Class::Launch => Payload::Resident { launch: self.launch_key(), blocks: extent },
                 _ => Payload::None,
@@ -244,7 +248,7 @@ mod tests {
             operator: Some(0),
             root: None,
         };
-        let time = ComputeTime { nanos: 6, within_nanos: LARGEST };
+        let time = ComputeTime { nanos: 6, within_nanos: LARGEST, alone: true };
         let environment = Environment { launch_blocking: true, connections: 1 };
         let send = Communication { operator: None, root: Some(1023), ..collective };
         for (symbol, kind, raw, expect) in [

@@ -91,6 +91,9 @@ const NO_SUCH: u32 = 0xffff;
 /// The bit of a fill whose word is known: the first one of the third short number.
 const WORD_IS_KNOWN_AT: u32 = 32;
 
+/// The bit of a thread's processor time behind the thread's id.
+pub(super) const ALONE_AT: u32 = 32;
+
 /// The largest number that fits into the three short numbers together.
 pub(super) const LARGEST: u64 = (1 << 48) - 1;
 
@@ -172,7 +175,8 @@ impl RawPayload {
     }
 
     pub const fn computes(thread: u32, time: ComputeTime) -> Self {
-        Self { three: capped(time.within_nanos, LARGEST), extent: time.nanos, detail: thread as u64 }
+        let detail = thread as u64 | (time.alone as u64) << ALONE_AT;
+        Self { three: capped(time.within_nanos, LARGEST), extent: time.nanos, detail }
     }
 
     pub fn environment(environment: Environment) -> Self {

@@ -27,7 +27,7 @@ pub struct Reports {
     /// The recorded activity of threads outside driver calls, after the time since which every thread was recorded anew.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
     /// For each loading call: when its thread's processor time was read, that time, and whether the thread was runnable then.
-    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos, bool)>>,
+    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos, bool, Option<u64>)>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
     turns: Option<Turns>,

@@ -27,14 +27,20 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
     let due: Vec<_> = calls.into_iter().filter(is_due).collect();
     let Some(slot) = thread::slot(guard).filter(|_| !due.is_empty()) else { return };
     let drivers: Nanos = thread_activity::drivers().filter_map(runnable).sum();
+    let drivers_faults: u64 = thread_activity::drivers().filter_map(faults).sum();
     for call in due {
         let Some(own) = runnable(call.0) else { continue };
         let now = own.saturating_add(drivers);
         let is_runnable = thread_activity::is_runnable(call.0);
-        let Some((since, before, was_runnable)) = known.insert(call, (at, now, is_runnable)) else { continue };
+        let faulted = faults(call.0).map(|own| own.saturating_add(drivers_faults));
+        let Some((since, before, was_runnable, had_faulted)) = known.insert(call, (at, now, is_runnable, faulted))
+        else {
+            continue;
+        };
         let (counted, within_nanos) = (now.saturating_sub(before), at.saturating_sub(since));
         let nanos = if was_runnable && is_runnable { within_nanos } else { counted };
-        let time = ComputeTime { nanos, within_nanos };
+        let alone = faulted.is_some() && faulted == had_faulted && !has_children(call.0);
+        let time = ComputeTime { nanos, within_nanos, alone };
         let raw = RawPayload::computes(call.0, time);
         let about = Record::of(EntryPoint::of_class(Class::ModuleLoad));
         slot.push(&Record { kind: Kind::Seen, entered: at, returned: at, raw, ..about }, Lane::RareEvents);
@@ -52,10 +58,50 @@ fn runnable(thread: u32) -> Option<Nanos> {
     Some(counts.next()?.ok()?.saturating_add(counts.next()?.ok()?))
 }
 
+/// Its page faults, with and without a read from a disk; the name before may hold any character.
+fn faults(thread: u32) -> Option<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).ok()?;
+    let fields: Vec<_> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let count = |at: usize| fields.get(at)?.parse::<u64>().ok();
+    Some(count(7)?.saturating_add(count(9)?))
+}
+
+/// Where the kernel does not say, there may be some.
+fn has_children(thread: u32) -> bool {
+    std::fs::read_to_string(format!("/proc/self/task/{thread}/children")).map_or(true, |children| !children.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::time::{Duration, Instant};
+
+    #[test]
+    fn a_thread_that_touches_new_memory_has_faulted_and_one_that_counts_has_not() {
+        let faulted = |work: fn()| {
+            std::thread::spawn(move || {
+                // SAFETY: takes no arguments and cannot fail.
+                let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+                // The first look touches what the next ones do.
+                let (_, before) = (faults(own), faults(own)?);
+                work();
+                Some(faults(own)? - before)
+            })
+            .join()
+            .unwrap()
+        };
+        let touches = faulted(|| {
+            let page = std::hint::black_box(vec![1_u8; 16 << 20]);
+            assert_eq!(page[12 << 20], 1);
+        });
+        // An emulator answers nothing.
+        assert!(touches.is_none_or(|faults| faults > 100), "{touches:?}");
+        let counts = faulted(|| {
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(20) {}
+        });
+        assert!(counts.is_none_or(|faults| faults < 100), "{counts:?}");
+    }
 
     #[test]
     fn a_thread_that_sleeps_computes_for_little_of_the_time_and_one_that_runs_for_most() {
@@ -66,7 +112,7 @@ mod tests {
                 let (begin, before) = (Instant::now(), runnable(own)?);
                 work();
                 let nanos = runnable(own)? - before;
-                Some(ComputeTime { nanos, within_nanos: begin.elapsed().as_nanos() as Nanos })
+                Some(ComputeTime { nanos, within_nanos: begin.elapsed().as_nanos() as Nanos, alone: false })
             })
             .join()
             .unwrap()
