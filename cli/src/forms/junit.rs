@@ -132,7 +132,7 @@ fn of_process(process: &Process, folder_stays: bool, program: &str, names: &mut 
         Some(report) => {
             let (ty, message) = report.verdicts.first().map_or(("hang", "hang"), |v| (v.code.name(), sentence(v)));
             let told = process.names().report.as_ref().unwrap_or(report);
-            let text = told.text().and(&told.stacks_text()).and(&Block::of(report.ends_in_words()));
+            let text = told.text().and(&told.stacks_text(None)).and(&Block::of(report.ends_in_words()));
             failure(ty, message, text.as_str())
         }
         None => match &process.stood {

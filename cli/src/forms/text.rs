@@ -6,8 +6,9 @@ use crate::judge::{
 };
 use crate::words::{first_of, shell_word};
 use lazyguard_core::api::{counted, Code};
+use lazyguard_core::diagnose::Status as Hangs;
 use lazyguard_core::hazard::{messages, Hazard};
-use lazyguard_core::report::Detail;
+use lazyguard_core::report::{Detail, HangReport};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -308,9 +309,11 @@ pub(super) fn beside(ranks: Option<&Ranks>, line: String) -> Option<String> {
 }
 
 fn in_short(same: &SameHang<'_>, most: usize) -> Vec<String> {
-    let report = same.first.named();
-    let mut lines = report.head(same.first.process.newest);
-    lines.extend(report.stacks_text().unmarked().map(str::to_owned));
+    let process = same.first.process;
+    // A process that is no rank prints its own report of a hang, which is in its folder as well.
+    let is_printed = |report: &&HangReport| report.status == Hangs::Hang && report.folder.is_some();
+    let printed = Some(same.first.report).filter(is_printed).filter(|_| process.rank.is_empty());
+    let mut lines = same.first.named().at_the_end(process.newest, printed);
     lines.extend(same.first.report.ends_in_words().into_iter().next());
     let gpu = same.first.process.gpu_lines();
     lines.extend(gpu.iter().take(MOST_OF_A_DEVICE).cloned());

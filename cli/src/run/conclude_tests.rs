@@ -171,6 +171,21 @@ fn a_hang_fails_the_run_where_that_is_asked_for_and_always_where_it_was_ended_fo
     );
 }
 
+/// Its process is no rank, and has printed its report: the end has what is known since.
+#[test]
+fn the_end_of_a_run_does_not_repeat_the_report_of_its_process() {
+    let conclusion = Left::new().hanging("").conclude(End::EndedOnHang, &wanted("hang"));
+    let expect = "lazyguard: HANG 15:07:15Z node7 pid 4242 (train): blocked 34 s in cuCtxSynchronize at train+0x3333; 59 s when it \
+                  was last seen, at 15:07:40Z: LG201, as reported";
+    // The process had no name of a place.
+    assert_eq!(conclusion.lines, [expect, "lazyguard:   k1 launched at train+0x1111, k2 at train+0x2222"]);
+    // It was killed before it reported anything.
+    let left = Left::new();
+    left.0.file("root/rank-4242/trace.lgt", recording("", true).bytes(60 * SECOND));
+    let lines = left.conclude(End::TimedOut, &wanted("hang")).lines;
+    assert!(lines[1].starts_with("lazyguard: LG201 (likely): k2 cannot start"), "{lines:#?}");
+}
+
 #[test]
 fn a_hang_that_went_on_by_itself_is_none() {
     let left = Left::new().process("0", &[]);

@@ -4,6 +4,7 @@
 //! stacks. The JSON form holds all of it.
 
 use super::hang_lists::{MOST_CALLS, MOST_STREAMS};
+use super::new_lines::new_lines;
 use super::probe::ProbeSeen;
 use super::python_stack::{main_python, python_line};
 use super::{Block, Detail, FrameSeen, GpuDumpSeen, HangReport, NudgeAnswer, RevokedSeen};
@@ -29,9 +30,20 @@ pub struct Newest {
 
 impl HangReport {
     pub fn text(&self) -> Block {
+        self.text_after(None)
+    }
+
+    /// The same where the wait was reported as slow before: what is new, and where the rest is.
+    pub fn text_after(&self, slow: Option<&Self>) -> Block {
+        let mut known = slow.map(Self::text_lines).unwrap_or_default();
+        known.retain(|line| Some(line) != self.details().as_ref());
+        Block::marked(new_lines(&self.text_lines(), &known))
+    }
+
+    fn text_lines(&self) -> Vec<String> {
         let head = self.head(None);
         let evidence = self.evidence(&head, Detail::Short);
-        short_block(head.into_iter().chain(evidence))
+        Detail::Short.of(head.into_iter().chain(evidence))
     }
 
     /// The report for all ranks of a job: which process, the wait, the fix, and where the report is. If the rank to blame is another one, that
@@ -50,15 +62,31 @@ impl HangReport {
         self.verdicts.first().is_some_and(|verdict| verdict.code == Code::LG208)
     }
 
-    /// The stacks, for standard error: Python's, then the native ones.
-    pub fn stacks_text(&self) -> Block {
-        short_block(self.stack_lines(Detail::Short))
+    /// The stacks, for standard error: Python's, then the native ones. Those of the report as slow are left out.
+    pub fn stacks_text(&self, slow: Option<&Self>) -> Block {
+        Block::marked(new_lines(&self.short_stacks(), &slow.map(Self::short_stacks).unwrap_or_default()))
+    }
+
+    fn short_stacks(&self) -> Vec<String> {
+        Detail::Short.of(self.stack_lines(Detail::Short))
+    }
+
+    /// The lines at the end of a run. `printed` is the report as the process itself has printed it: of that, the first line has the codes alone.
+    pub fn at_the_end(&self, newest: Option<Newest>, printed: Option<&Self>) -> Vec<String> {
+        let own = Detail::Short.of(self.head(newest)).into_iter().chain(self.short_stacks()).collect::<Vec<_>>();
+        let Some((printed, (heading, rest))) = printed.zip(own.split_first()) else { return own };
+        let known = [printed.text_lines(), printed.short_stacks()].concat();
+        let first = format!("{heading}: {}, as reported", self.codes());
+        std::iter::once(first).chain(new_lines(rest, &known)).collect()
+    }
+
+    fn codes(&self) -> String {
+        self.verdicts.iter().map(|verdict| verdict.code.name()).collect::<Vec<_>>().join(", ")
     }
 
     pub fn repeated(&self) -> Block {
-        let codes: Vec<_> = self.verdicts.iter().map(|v| v.code.name()).collect();
         let line = match self.status {
-            Status::Hang => format!("{}: still {}, as reported", self.heading(None), codes.join(", ")),
+            Status::Hang => format!("{}: still {}, as reported", self.heading(None), self.codes()),
             _ => format!("{}, as reported", self.heading(None)),
         };
         Block::marked([line])

@@ -9,6 +9,7 @@ mod event;
 mod hang;
 mod hang_lists;
 mod hang_text;
+mod new_lines;
 mod pass_through;
 mod probe;
 mod python_stack;

@@ -38,10 +38,11 @@ impl Reports {
         Self { turns: Turns::of(folder), ..Self::default() }
     }
 
-    /// Writes the report without its stacks; for a rank its first lines, unless another rank has the same.
-    pub fn write(&self, report: &HangReport) {
+    /// Writes the report without its stacks, and without the lines that it had when its wait was `slow`; for a rank its first lines, unless another rank has
+    /// the same.
+    pub fn write(&self, report: &HangReport, slow: Option<&HangReport>) {
         match &self.turns {
-            None => standard_error::write(&report.text()),
+            None => standard_error::write(&report.text_after(slow)),
             Some(turns) if turns.take(report) => standard_error::write(&report.in_short(&turns.run())),
             Some(_) => {}
         }
@@ -55,9 +56,9 @@ impl Reports {
     }
 
     /// A job's are in the folders of its ranks.
-    pub fn write_stacks(&self, report: &HangReport) {
+    pub fn write_stacks(&self, report: &HangReport, slow: Option<&HangReport>) {
         if self.turns.is_none() {
-            standard_error::write(&report.stacks_text());
+            standard_error::write(&report.stacks_text(slow));
         }
     }
 

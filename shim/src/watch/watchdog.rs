@@ -414,10 +414,11 @@ impl Watch {
         let (calls, running) = threads_of(guard, &report);
         report.stacks = stacks::read(guard, &calls, &running, true);
         report.places = stacks::places(report.addresses());
+        let slow = self.incident.take().map(|incident| incident.report).filter(|told| told.status == Status::Slow);
         {
             // From now on, an exit says that it is over.
             let mut open = lock(&guard.reports.open);
-            guard.reports.write(&report);
+            guard.reports.write(&report, slow.as_ref());
             *open = Some(Reported { report: report.clone(), waiting: waiting.clone() });
         }
         if report.status == Status::Hang {
@@ -425,7 +426,7 @@ impl Watch {
             keep(guard, &report);
             report.python = python::save(guard);
         }
-        guard.reports.write_stacks(&report);
+        guard.reports.write_stacks(&report, slow.as_ref());
         keep(guard, &report);
         if let Some(reported) = lock(&guard.reports.open).as_mut() {
             reported.report = report.clone();

@@ -119,6 +119,10 @@ fn a_hang_ends_the_program_and_everything_it_has_started() {
     assert_eq!(outcome.code, Some(117), "{outcome}");
     expect_all_gone(&outcome, 2);
     assert!(outcome.stderr.contains("lazyguard: HANG") && outcome.stderr.contains("--on-hang is kill"), "{outcome}");
+    // The process has printed the verdict: the end of the run adds the lines of the source.
+    assert_eq!(outcome.stderr.matches("k2 cannot start: ").count(), 1, "{outcome}");
+    let (_, end) = outcome.stderr.rsplit_once(": LG201, as reported\n").unwrap_or_else(|| panic!("{outcome}"));
+    assert!(end.starts_with("lazyguard:   k1 launched at main lazy_pair.cpp:"), "{outcome}");
     let run = only_run_in(Path::new(&out));
     assert!(outcome.stderr.contains(&format!("lazyguard report {}\n", run.display())), "{outcome}");
     let folder = Folder::only_one_in(&run);

@@ -280,6 +280,9 @@ fn what_is_slow_becomes_a_hang_once_and_is_reported_once_as_each() {
     let outcome = running.finish_within(5 * SECOND);
     expect_slow(&outcome.stderr);
     expect_a_block(&outcome.stderr);
+    for said_by_both in ["blocked calls:", "busy streams", "stack of thread", "the driver says: "] {
+        assert_eq!(outcome.stderr.matches(said_by_both).count(), 1, "{said_by_both}: {outcome}");
+    }
     let order: Vec<_> = watchdog_blocks(&outcome.stderr).iter().map(|block| block[0].split(' ').nth(1)).collect();
     let hang_from = order.iter().position(|heading| *heading == Some("HANG")).unwrap_or(0);
     assert!(hang_from > 0 && !order[hang_from..].contains(&Some("SLOW")), "{outcome}");
