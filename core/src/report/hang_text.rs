@@ -215,7 +215,7 @@ impl HangReport {
         // Operations from one place are one part of the line.
         let mut groups: Vec<(Vec<String>, &str, String)> = Vec::new();
         for one in operations {
-            let Some(place) = self.place_of(&one.operation.origin) else { continue };
+            let Some(place) = self.place_of_operation(&one.operation) else { continue };
             let is_launch = one.operation.function.is_some() || one.operation.graph.is_some();
             let (name, verb) = (one.operation.name(), if is_launch { "launched" } else { "called" });
             match groups.iter_mut().find(|(_, other, there)| (*other, there) == (verb, &place)) {
@@ -248,8 +248,32 @@ impl HangReport {
         let stack = self.stacks.iter().find(|stack| stack.thread == call.thread);
         // The origin of a launch says more: see `place_of`.
         let stack = stack.filter(|_| call.origin.outer.is_empty());
-        let frame = stack.and_then(|stack| stack.frames.iter().find(|frame| frame.is_of_the_program()));
+        let is_own = |frame: &&FrameSeen| self.is_own(frame);
+        let frame = stack.and_then(|stack| stack.frames.iter().find(is_own));
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
+    }
+
+    /// The line of Python where the main thread stands in that call. Of an earlier one of Python's, no line is known.
+    fn place_of_operation(&self, operation: &OperationSeen) -> Option<String> {
+        let is_it =
+            |call: &BlockedCall| (call.thread, call.entered) == (self.process, operation.at) && call.queries.is_none();
+        let in_it = self.snapshot.blocked.iter().any(is_it);
+        let line = in_it.then(|| self.main_python_line()).flatten();
+        line.or_else(|| self.place_of(&operation.origin))
+    }
+
+    /// Whether an interpreter runs the program: the frames of its modules are those of libraries.
+    fn is_python(&self) -> bool {
+        let frames = || self.stacks.iter().flat_map(|stack| &stack.frames);
+        self.main_python_line().is_some() || self.program.starts_with("python") || frames().any(FrameSeen::is_of_python)
+    }
+
+    fn is_own(&self, place: &FrameSeen) -> bool {
+        if self.is_python() {
+            place.is_own_beside_python()
+        } else {
+            place.is_of_the_program()
+        }
     }
 
     /// The line of Python at which the main thread stands.
@@ -260,12 +284,8 @@ impl HangReport {
     /// The program's innermost frame.
     pub(super) fn place_of(&self, origin: &Origin) -> Option<String> {
         let known = origin.addresses().filter_map(|address| self.known(address));
-        let known: Vec<_> = known.filter(|place| !place.is_of_nccl()).collect();
-        // The frames above an extension module are Python's: a library's line is not that of the program.
-        let has_python = self.main_python_line().is_some();
-        if has_python && known.iter().all(|place| place.is_of_torch() || !place.is_of_the_program()) {
-            return None;
-        }
+        let known: Vec<_> =
+            known.filter(|place| !place.is_of_nccl() && (!self.is_python() || self.is_own(place))).collect();
         let is_in = |own: &FrameSeen, runtime: &NudgeAnswer| runtime.object.rsplit('/').next() == Some(&own.module);
         let is_linked = |own: &FrameSeen| self.preload.runtimes.iter().any(|runtime| is_in(own, runtime));
         FrameSeen::program_s(&known, &self.kernels(), is_linked).map(FrameSeen::short)

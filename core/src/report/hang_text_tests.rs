@@ -176,6 +176,42 @@ fn a_launch_is_where_the_programs_frame_is_and_not_where_the_runtimes_and_nvccs_
     assert_eq!(launched(&[1, 2], places, Vec::new()).as_deref(), Some("  k2 launched at start app.cpp:7"));
 }
 
+/// NCCL's, cuBLAS's and PyTorch's frames are not the program's.
+#[test]
+fn a_launch_of_a_librarys_is_at_the_programs_line_and_in_python_at_that_of_python() {
+    for library in ["libnccl.so.2", "libcublas.so.12", "libcudnn_ops.so.9"] {
+        let places = vec![place(1, library, "", 0), place(0x20, "app", "main", 12)];
+        assert_eq!(
+            launched(&[1], places, Vec::new()).as_deref(),
+            Some("  k2 launched at main app.cpp:12"),
+            "{library}"
+        );
+        assert_eq!(launched(&[1], vec![place(1, library, "", 0)], Vec::new()), None, "{library}");
+    }
+    let python = "Thread 0x01 (most recent call first):\n  File \"/opt/lib/python3.12/site-packages/torch/x.py\", line 9 in f\n  \
+                  File \"/srv/job/train.py\", line 31 in <module>\n";
+    let in_python = |module: &str, line: u32, python: Option<&str>| {
+        let mut report = report();
+        let places = [(0x10, "step", 5), (0x20, "load", line)];
+        report.places = places.map(|(address, name, line)| place(address, module, name, line)).to_vec();
+        report.program = "python3.12".to_owned();
+        report.python = python.map(str::to_owned);
+        // The main thread is in the second launch.
+        (report.snapshot.blocked[0].thread, report.snapshot.blocked[0].entered) = (report.process, 9 * SECOND);
+        report.head(None).into_iter().skip(3).collect::<Vec<_>>()
+    };
+    for module in ["libtorch_cuda.so", "libnccl.so.2"] {
+        assert_eq!(in_python(module, 0, Some(python)), ["  k2 launched at train.py:31"], "{module}");
+        assert_eq!(in_python(module, 0, None), Vec::<String>::new(), "{module}");
+    }
+    assert_eq!(
+        in_python("stream.cpython-312-x86_64-linux-gnu.so", 0, Some(python)),
+        ["  k1 launched at step app.cpp:5, k2 at train.py:31"]
+    );
+    // The program's own extension.
+    assert_eq!(in_python("fast.so", 7, None), ["  k1 launched at step app.cpp:5, k2 at load app.cpp:7"]);
+}
+
 #[test]
 fn without_names_a_launch_is_outside_of_the_frames_that_a_runtime_has() {
     let nameless = |inner: &str| {

@@ -10,7 +10,20 @@ const MOST_FRAMES: usize = 12;
 /// Files of the C and C++ runtime, the dynamic linker, CUDA and this library.
 const SYSTEM: [&str; 8] =
     ["libc.so", "libc-", "libpthread", "libstdc++.so", "libgcc_s", "ld-linux", "libm.so", "liblazyguard"];
-const CUDA: [&str; 3] = ["libcuda.so", "libcudart", "libnvidia-"];
+const CUDA: [&str; 12] = [
+    "libcuda.so",
+    "libcudart",
+    "libnvidia-",
+    "libnccl.so",
+    "libcublas",
+    "libcudnn",
+    "libcufft",
+    "libcurand",
+    "libcusolver",
+    "libcusparse",
+    "libcutensor",
+    "libnvrtc",
+];
 /// Prefixes of functions in the program's own file: of the runtime, and of those that nvcc makes to launch kernels.
 const FUNCTIONS: [&str; 2] = ["libcudart_static_", "__device_stub__"];
 /// The interpreter, and what its `ctypes` calls through.
@@ -124,8 +137,17 @@ impl FrameSeen {
     }
 
     /// A library of PyTorch, which Python calls.
-    pub fn is_of_torch(&self) -> bool {
+    fn is_of_torch(&self) -> bool {
         ["libtorch", "libc10"].iter().any(|name| self.module.starts_with(name))
+    }
+
+    pub fn is_of_python(&self) -> bool {
+        ["libpython", "python3"].iter().any(|name| self.module.starts_with(name))
+    }
+
+    /// The program's line in a process with an interpreter: of a module that is not installed with debug information, as a library is.
+    pub fn is_own_beside_python(&self) -> bool {
+        self.is_of_the_program() && self.line.is_some() && !self.is_of_torch()
     }
 
     pub fn is_of_the_program(&self) -> bool {
