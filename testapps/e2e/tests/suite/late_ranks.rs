@@ -163,7 +163,34 @@ fn a_rank_that_stands_still_is_named_within_ten_seconds_of_the_threshold() {
             let hang: Vec<_> = said.lines().skip_while(|line| !line.contains(" HANG ")).take(4).collect();
             hang.iter().any(|line| is_named(line)).then_some(())
         });
+        if does == fifo {
+            each_command_names_it(&work.path().join("out-fifo-report-0"), &fifo);
+        }
     }
+}
+
+/// The job goes on living beside its hang.
+fn each_command_names_it(folder: &Path, does: &str) {
+    let said = |name: &str, about: &Path| {
+        let output = Command::new(command()).arg(name).arg(about).output().unwrap_or_else(|error| panic!("{error}"));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let ranks = [0, 1].map(|rank| process_of_rank(folder, rank));
+    let run = ranks[0].parent().unwrap();
+    for about in [run, &ranks[0], &ranks[1]] {
+        let report = said("report", about);
+        let first =
+            report.lines().find(|line| line.starts_with("rank 1 has not called collective 3 of ")).unwrap_or_default();
+        assert!(first.contains(does) && first.contains("(late.py:"), "{report}");
+    }
+    for name in ["top", "health"] {
+        let text = said(name, run);
+        assert!(text.contains("rank 1 has not called collective 3 of ") && text.contains(does), "{name}: {text}");
+    }
+    let metrics = said("metrics", run);
+    let is_it = |line: &&str| line.starts_with("lazyguard_blamed{") && line.contains("rank=\"1\"");
+    let blamed = metrics.lines().find(is_it).unwrap_or_default();
+    assert!(blamed.ends_with(",code=\"LG208\",class=\"file\"} 1") && !metrics.contains("FIFO"), "{metrics}");
 }
 
 #[test]
