@@ -211,13 +211,27 @@ static int entries(const char *folder) {
   return found;
 }
 
+static int lines(const char *path) {
+  FILE *file = fopen(path, "r");
+  int count = 0;
+  for (int c; file != NULL && (c = fgetc(file)) != EOF;) count += c == '\n';
+  if (file != NULL) fclose(file);
+  return count;
+}
+
+/* Those that have not ended, or that this process has not waited for. */
+static int children(void) {
+  siginfo_t ended = {0};
+  return waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 ? 1 : 0;
+}
+
 static void tell(const char *when) {
   FILE *file = fopen("/proc/self/statm", "r");
   long all = 0, resident = 0;
   EXPECT(file != NULL && fscanf(file, "%ld %ld", &all, &resident) == 2);
   fclose(file);
-  printf("%s: resident %ld kB, descriptors %d, threads %d, launched %ld\n", when, resident * (sysconf(_SC_PAGESIZE) / 1024),
-         entries("/proc/self/fd"), entries("/proc/self/task"), (long)counts[launched]);
+  printf("%s: resident %ld kB, descriptors %d, threads %d, mappings %d, children %d, launched %ld\n", when, resident * (sysconf(_SC_PAGESIZE) / 1024),
+         entries("/proc/self/fd"), entries("/proc/self/task"), lines("/proc/self/maps"), children(), (long)counts[launched]);
   fflush(stdout);
 }
 

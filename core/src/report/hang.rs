@@ -123,6 +123,9 @@ pub struct HangReport {
     pub places: Vec<FrameSeen>,
     /// The Python stacks, as text.
     pub python: Option<String>,
+    /// The entries of lists that are left out, and names that are cut, as the file has a bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortened: Option<u64>,
 }
 
 impl HangReport {

@@ -121,6 +121,8 @@ impl HangReport {
         let mut lines = vec![self.heading(newest)];
         lines.extend(self.verdicts.first().into_iter().flat_map(|verdict| self.of_verdict(verdict)));
         lines.extend(self.slow.first().cloned());
+        let left_out = |count| format!("entries left out or cut, as the report's file has a bound: {count}");
+        lines.extend(self.shortened.map(left_out));
         lines
     }
 

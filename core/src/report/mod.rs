@@ -2,6 +2,7 @@
 //!
 //! Must not: decide anything. [`crate::diagnose`] decides, and the shim counts.
 
+mod bounded;
 mod communication;
 mod detail;
 mod dump;
@@ -20,6 +21,7 @@ mod summary;
 mod text;
 
 pub use crate::demangle::demangle;
+pub use bounded::MOST_BYTES;
 pub use communication::{arguments_in_words, collective_name};
 pub use detail::Detail;
 pub use dump::{fails, is_last, marks_ready, DumpReport};

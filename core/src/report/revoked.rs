@@ -43,7 +43,17 @@ impl GivenUp {
     }
 }
 
+/// The revokes that a process's summary has, the newest: each has up to 48 communicators.
+const MOST_IN_A_SUMMARY: usize = 100;
+
 impl RevokedSeen {
+    pub fn add_to(self, all: &mut Vec<Self>) {
+        if all.len() == MOST_IN_A_SUMMARY {
+            all.remove(0);
+        }
+        all.push(self);
+    }
+
     pub fn is_done(&self) -> bool {
         !self.communicators.is_empty()
     }
@@ -93,5 +103,16 @@ mod tests {
         assert!(words.ends_with("; not revoked: communicator 7: ncclCommRevoke returned 3"), "{words}");
         seen.communicators.clear();
         assert_eq!(seen.in_words(), "no communicator is revoked: communicator 7: ncclCommRevoke returned 3");
+    }
+
+    #[test]
+    fn a_summary_has_the_newest_revokes_in_less_than_a_mebibyte() {
+        let given_up = |number| GivenUp { number, collective: u32::MAX, transfer: u32::MAX };
+        let revoked =
+            |at| RevokedSeen { at, nanos: at, communicators: (1..=48).map(given_up).collect(), missing: None };
+        let mut all = Vec::new();
+        (1..=1000).for_each(|at| revoked(at).add_to(&mut all));
+        assert_eq!((all.len(), all[0].at, all[99].at), (100, 901, 1000));
+        assert!(crate::report::json(&all).len() < 1 << 20, "{}", crate::report::json(&all).len());
     }
 }

@@ -59,28 +59,49 @@ pub struct Loader {
 /// How long a load takes at most that leaves no trace in the profile.
 pub const LONG_NANOS: Nanos = 1_000_000_000;
 
-/// The code of the profile that is being loaded, and since when.
-type Loading = Option<(ImageId, Nanos)>;
+/// From when on a load counts as begun: a process that is ended in it leaves that in its profile.
+const BEGUN_NANOS: Nanos = 50_000_000;
 
-/// That, and the code whose load has taken long. One thread loads at a time.
+/// The loads of the profile's code ahead, as its notes have them.
 #[derive(Default)]
-pub struct UnderWay(Mutex<(Loading, Vec<ImageId>)>);
+struct Loads {
+    /// The load under way, and since when.
+    under_way: Option<(ImageId, Nanos)>,
+    /// Whether the notes have its begin.
+    is_noted: bool,
+    /// Those that have taken long since the last look.
+    long: Vec<ImageId>,
+    /// Those that have ended in time, though the notes have their begin.
+    ended: Vec<ImageId>,
+}
+
+/// One thread loads at a time.
+#[derive(Default)]
+pub struct UnderWay(Mutex<Loads>);
 
 impl UnderWay {
     pub(super) fn begins(&self, code: Option<ImageId>, now: Nanos) {
-        lock(&self.0).0 = code.map(|code| (code, now));
+        let mut loads = lock(&self.0);
+        (loads.under_way, loads.is_noted) = (code.map(|code| (code, now)), false);
     }
 
     pub(super) fn ends(&self, now: Nanos) {
-        let (under_way, long) = &mut *lock(&self.0);
-        long.extend(under_way.take().filter(|(_, begun)| now >= begun + LONG_NANOS).map(|(code, _)| code));
+        let loads = &mut *lock(&self.0);
+        let Some((code, begun)) = loads.under_way.take() else { return };
+        if now >= begun + LONG_NANOS {
+            loads.long.push(code);
+        } else if loads.is_noted {
+            loads.ended.push(code);
+        }
     }
 
-    /// The loads that take long, or have taken long since the last call.
-    pub fn long(&self, now: Nanos) -> Vec<ImageId> {
-        let (under_way, long) = &mut *lock(&self.0);
-        let still = under_way.filter(|(_, begun)| now >= begun + LONG_NANOS).map(|(code, _)| code);
-        std::mem::take(long).into_iter().chain(still).collect()
+    /// The loads that have not ended, or have taken long since the last look; and those whose noted begin means nothing, as they have ended.
+    pub fn look(&self, now: Nanos) -> (Vec<ImageId>, Vec<ImageId>) {
+        let loads = &mut *lock(&self.0);
+        let begun = loads.under_way.filter(|(_, begun)| now >= begun + BEGUN_NANOS).map(|(code, _)| code);
+        loads.is_noted |= begun.is_some();
+        let bad = std::mem::take(&mut loads.long).into_iter().chain(begun).collect();
+        (bad, std::mem::take(&mut loads.ended))
     }
 }
 

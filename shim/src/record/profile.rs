@@ -235,7 +235,8 @@ impl Notes {
     }
 
     /// Notes the loads that do not end, or go ahead for long of a program that has not asked; and that what the program has loaded since ends. Work in flight
-    /// explains a load of the program's: that code is loaded ahead.
+    /// explains a load of the program's: that code is loaded ahead. The begin of a load ahead is noted at once, and its end takes that back: the process may be
+    /// ended meanwhile.
     pub fn look(&self, process: &Process, ahead: &UnderWay) {
         let now = process.now();
         let long = match process.settings.hang_after_nanos {
@@ -252,24 +253,30 @@ impl Notes {
             .map(|call| {
                 let context = u32::from(call.record.context);
                 let is_long = now >= call.record.entered + long;
-                (call.thread, is_long && process.tracker.in_flight(context).is_empty())
+                let waits = is_long && !process.tracker.in_flight(context).is_empty();
+                (call.thread, (is_long && !waits, waits))
             })
             .collect();
         let mut noted = lock(&self.noted);
-        let under_way = |(thread, stands): (u32, bool)| Some((*noted.by_thread.get(&thread)?, stands));
+        let under_way = |(thread, how): (u32, (bool, bool))| Some((*noted.by_thread.get(&thread)?, how));
         let under_way: HashMap<_, _> = calls.into_iter().filter_map(under_way).collect();
-        let mut bad: HashSet<_> = under_way.iter().filter(|(_, stands)| **stands).map(|(id, _)| *id).collect();
-        bad.extend(ahead.long(now).into_iter().filter(|id| !noted.asked.contains(id)));
+        let mut bad: HashSet<_> = under_way.iter().filter(|(_, (stands, _))| *stands).map(|(id, _)| *id).collect();
+        let (begun, ended) = ahead.look(now);
+        bad.extend(begun.into_iter().filter(|id| !noted.asked.contains(id)));
         let is_bad = |id: &ImageId| match noted.own.fates.get(id) {
             Some(fate) => !fate.is_good,
             None => self.known.is_to_be_avoided(id),
         };
-        let good = noted.asked.iter().filter(|id| !under_way.contains_key(id) && !bad.contains(id) && is_bad(id));
+        let is_over = |id: &&ImageId| under_way.get(*id).is_none_or(|(_, waits)| *waits);
+        let good = noted.asked.iter().filter(is_over).chain(&ended).filter(|id| !bad.contains(id) && is_bad(id));
         let good: Vec<_> = good.copied().collect();
         bad.retain(|id| !is_bad(id));
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         for (ids, is_good) in [(good, true), (bad.into_iter().collect(), false)] {
             for id in ids {
+                // A second may have several.
+                let before = [&self.known, &noted.own].map(|of| of.fates.get(&id).map_or(0, |fate| fate.at + 1));
+                let at = before.into_iter().fold(at, u64::max);
                 noted.is_new |= noted.own.fares(id, Fate { at, is_good });
             }
         }

@@ -11,7 +11,7 @@ use super::recording::Backing;
 use super::run_folder::{RunFolder, DUMP, DUMP_TEXT, REQUEST};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
-use lazyguard_core::report::{fails, is_last, json, marks_ready, DumpReport, HangReport};
+use lazyguard_core::report::{fails, is_last, marks_ready, DumpReport, HangReport};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
 use std::fs::{self, OpenOptions};
@@ -79,7 +79,7 @@ impl Requests {
         dump.told_at = answers.told_at;
         // Without a retry, the command finds no answer.
         let write = |dump: &DumpReport| {
-            let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &json(&dump)));
+            let _ = folder.replace(DUMP_TEXT, dump.text().as_str()).and_then(|()| folder.replace(DUMP, &dump.json()));
         };
         write(&dump);
         if for_a_hang || asked.is_some_and(is_last) {

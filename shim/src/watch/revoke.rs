@@ -203,7 +203,7 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
         standard_error::write(&lines);
     }
     if seen.is_done() {
-        lock(&guard.reports.revoked).push(seen.clone());
+        seen.clone().add_to(&mut lock(&guard.reports.revoked));
         keep_summary(guard);
     }
     if let Some(report) = report {

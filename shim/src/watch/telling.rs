@@ -79,7 +79,7 @@ pub(super) fn say_that_it_is_due(guard: &Guard, report: &HangReport) {
         reported.report.revoked.clone_from(&report.revoked);
     }
     guard.unless_ended(|folder| {
-        let kept = folder.replace(HANG, &json(report));
+        let kept = folder.replace(HANG, &report.json());
         if kept.is_err() && !guard.backing.in_file {
             folder.leave_empty(HANG);
         }
@@ -100,7 +100,7 @@ pub(super) fn say_that_it_is_over(guard: &Guard, mut report: HangReport, now: Na
 
 pub(super) fn keep(guard: &Guard, report: &HangReport) {
     guard.unless_ended(|folder| {
-        let files = [(HANG, json(report)), (RUN, json(&guard.summary(RUNNING)))];
+        let files = [(HANG, report.json()), (RUN, json(&guard.summary(RUNNING)))];
         let kept = files.iter().try_for_each(|(name, content)| folder.replace(name, content));
         folder.say_unless("report", kept.and_then(|()| guard.backing.save(folder)));
         tell_in_the_recording(guard, report);

@@ -1,6 +1,6 @@
 //! A profile: what one run has loaded, the next has ahead.
 
-use lazyguard_e2e::{app, command, corpus, corpus_program, hostile_program, Outcome, Run, Running, Work};
+use lazyguard_e2e::{app, command, corpus, corpus_program, hostile_program, Outcome, Run, Running, Work, PATIENCE};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -240,6 +240,28 @@ fn a_load_ahead_that_does_not_end_is_a_hang_of_the_guard_s_own_and_not_made_agai
     drop(hangs);
     let next = if_asked(&work, false, fault).finish();
     assert_eq!((next.code, ahead(&next)), (Some(0), (0, 0)), "{next}");
+}
+
+/// Each is ended before the load counts as long, and before a hang could be reported.
+#[test]
+fn a_process_that_is_ended_in_a_load_ahead_leaves_its_begin() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let fault = ("LGSIM_NEVER_RETURN", "cuModuleLoadDataEx");
+    let first = if_asked(&work, true, ("LGSIM_DELAY", "cuInit=1")).finish();
+    assert_eq!(first.code, Some(0), "{first}");
+    let mut hangs = if_asked(&work, false, fault).start();
+    let parts = || std::fs::read_dir(work.path().join("profile")).unwrap().count();
+    let before = parts();
+    hangs.until("that its begin is noted", PATIENCE, |_| (parts() > before).then_some(()));
+    drop(hangs);
+    let next = if_asked(&work, false, fault).finish();
+    assert_eq!((next.code, ahead(&next)), (Some(0), (0, 0)), "{next}");
+    // Its end takes that back.
+    let slow = ("LGSIM_DELAY", "cuModuleLoadDataEx=600");
+    for (is_asked, counts) in [(true, (0, 0)), (false, (1, 0)), (false, (1, 0))] {
+        let next = if_asked(&work, is_asked, slow).finish();
+        assert_eq!((next.code, ahead(&next)), (Some(0), counts), "{next}");
+    }
 }
 
 #[test]
