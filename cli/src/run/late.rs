@@ -13,7 +13,7 @@ use crate::folder::{exists, Stat};
 use crate::machine::{files, host_name, Beside};
 use lazyguard_core::evidence::{Depth, Look, Looks, Source};
 use lazyguard_core::late::{self, Statement};
-use lazyguard_core::run_folder::file::OF_A_JOB;
+use lazyguard_core::run_folder::file::{LATE, OF_A_JOB};
 use lazyguard_core::settings::{self, Settings};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -36,6 +36,7 @@ pub(super) fn start(places: &[PathBuf], settings: &Settings) -> Option<Beside> {
             watch.round(Instant::now());
         }
         watch.forget();
+        watch.remove_what_is_left();
     };
     Beside::start("lazyguard-late", ENDS_WITHIN, work).ok()
 }
@@ -159,6 +160,21 @@ impl Watch {
         former.difference(&self.written).for_each(|path| drop(fs::remove_file(path)));
     }
 
+    /// The statements of processes that were killed. The run is over: no other one removes them from its folder.
+    fn remove_what_is_left(&self) {
+        let (source, host) = (Source::machine(), host_name().unwrap_or_default());
+        for folder in &self.markers {
+            let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+            for name in names.filter(|name| name.to_string_lossy().starts_with(LATE)) {
+                let content = files::read_in(folder, &name.to_string_lossy()).unwrap_or_default();
+                let is_left = |says: Statement| says.is_of_a_former_process(&source, &host);
+                if Statement::read(&content).is_some_and(is_left) {
+                    let _ = fs::remove_file(folder.join(name));
+                }
+            }
+        }
+    }
+
     fn forget(&mut self) {
         (self.asked_until, self.looks, self.guarded) = (None, HashMap::new(), HashMap::new());
         self.says.clear();
@@ -236,8 +252,15 @@ mod tests {
         signal("-CONT");
         (0..3).for_each(|_| round(&mut watch, 2_500));
         assert!(says().is_none(), "it speaks itself");
+        let of = Statement::of(&Source::machine(), String::new(), host_name().unwrap_or_default(), rank.id());
+        let left = folder.join(format!("{LATE}-j+node7-18"));
+        fs::write(&left, serde_json::to_string(&of).unwrap()).unwrap();
+        watch.remove_what_is_left();
+        assert!(left.exists(), "its process lives");
         rank.kill().unwrap();
         rank.wait().unwrap();
+        watch.remove_what_is_left();
+        assert!(!left.exists());
         fs::remove_dir_all(&folder).unwrap();
     }
 }

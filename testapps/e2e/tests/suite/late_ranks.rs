@@ -98,6 +98,7 @@ fn a_rank_that_stands_still_is_a_hang_as_ever() {
         let outcome = start(&work, kind, "kill", 0, &[]).finish_within(PATIENCE);
         assert_eq!(outcome.code, Some(117), "{kind}: {outcome}");
         assert!(outcome.stderr.contains("LG208 (likely)"), "{kind}: {outcome}");
+        assert_eq!(statements_in(&work.path().join(format!("out-{kind}-kill-0"))), [""; 0], "{kind}");
         is_read(&work.path().join(format!("out-{kind}-kill-0")), &outcome, does);
     }
 }
@@ -131,6 +132,14 @@ fn a_collective_that_a_rank_calls_when_the_run_ends_it_is_not_compared() {
         let rank_1 = process_of_rank(&folder, 1);
         assert!(!log_of(&rank_1, &["--call", "ncclBroadcast"]).is_empty(), "{action}: {outcome}");
     }
+}
+
+/// What processes have said of themselves, below a folder.
+fn statements_in(folder: &Path) -> Vec<String> {
+    let names = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let all = names(folder).flat_map(|run| names(&run).chain([run.clone()]).collect::<Vec<_>>());
+    let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    all.map(name).filter(|name| name.starts_with(".lazyguard-late")).collect()
 }
 
 /// In the folder that the run made for itself.
@@ -240,7 +249,5 @@ fn the_library_alone_asks_by_the_folder_that_the_ranks_share() {
     let outcome = run.start().finish_within(PATIENCE);
     assert_eq!((outcome.code, outcome.stdout.matches(": 4 steps").count()), (Some(0), 2), "{outcome}");
     assert!(!outcome.stderr.contains("HANG") && outcome.stderr.contains("rank 1 (process "), "{outcome}");
-    let left = std::fs::read_dir(&out).unwrap().flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let statements: Vec<_> = left.filter(|name| name.starts_with(".lazyguard-late")).collect();
-    assert!(statements.is_empty(), "{statements:?}");
+    assert_eq!(statements_in(&out), [""; 0]);
 }
