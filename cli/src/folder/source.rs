@@ -9,7 +9,7 @@ use crate::folder::process::{denied, recording_of, Status};
 use crate::folder::refused::maps_of;
 use crate::machine::files;
 use crate::words::Failure;
-use lazyguard_core::report::HangReport;
+use lazyguard_core::report::{other_schema, HangReport, SCHEMA};
 pub(crate) use lazyguard_core::run_folder::file::HAZARDS;
 use lazyguard_core::run_folder::file::{HANG, RUN};
 use lazyguard_core::settings;
@@ -157,5 +157,24 @@ pub(crate) fn read<T: serde::de::DeserializeOwned>(folder: &Path, name: &str) ->
             return Err(Failure::at(path, why));
         }
     };
+    if let Some(schema) = other_schema(&text) {
+        let why = format!("it is of format {schema}{}; this build reads format {SCHEMA}", written_by(folder));
+        return Err(Failure::at(path, why));
+    }
     serde_json::from_str(&text).map(Some).map_err(|error| Failure::at(path, error))
+}
+
+/// The LazyGuard that has written the files of a folder, as its summary or its recording says.
+fn written_by(folder: &Path) -> String {
+    #[derive(serde::Deserialize)]
+    struct Written {
+        version: String,
+    }
+    let summary = || files::json_in::<Written>(folder, RUN).map(|written| written.version);
+    let recording = || {
+        let opened = Run::find_quietly(folder).ok()?.open().ok()??;
+        Some(opened.recording.facts().lazyguard.clone()).filter(|version| !version.is_empty())
+    };
+    let version = summary().or_else(recording);
+    version.map(|version| format!(", written by LazyGuard {version}")).unwrap_or_default()
 }

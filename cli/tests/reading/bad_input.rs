@@ -59,10 +59,24 @@ fn there_is_something_else() {
     let mut newer = Job::new().bytes(0);
     newer[8] = 9;
     fs::write(folder.of("trace.lgt"), newer).unwrap();
-    each(folder.path(), "a recording of version 9; this build reads version 1");
+    each(folder.path(), "a recording of version 9");
+    each(folder.path(), "; this build reads version 1");
     fs::remove_file(folder.of("trace.lgt")).unwrap();
     fs::create_dir(folder.of("trace.lgt")).unwrap();
     each(folder.path(), "trace.lgt: ");
+}
+
+#[test]
+fn a_form_of_another_number_is_one_line_with_the_lazyguard_that_wrote_it() {
+    let folder = Folder::new("other_form");
+    fs::write(folder.of("hang.json"), "{\"schema\": 2, \"stands\": \"otherwise\"}").unwrap();
+    let line = "hang.json: it is of format 2; this build reads format 1\n";
+    refused(&["report", folder.path()], 1, line);
+    fs::write(folder.of("run.json"), "{\"schema\": 2, \"version\": \"9.8.7\"}").unwrap();
+    let (out, errors) = texts(&lazyguard(&["report", folder.path()]).output().unwrap());
+    let lines: Vec<_> = errors.lines().filter_map(|line| line.rsplit_once('/')).map(|(_, line)| line).collect();
+    let line = |form: &str| format!("{form}: it is of format 2, written by LazyGuard 9.8.7; this build reads format 1");
+    assert_eq!((out.as_str(), lines), ("", vec![&*line("hang.json"), &*line("run.json")]));
 }
 
 #[test]

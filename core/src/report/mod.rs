@@ -40,6 +40,15 @@ pub use text::{misleads, one_line, Block, MARK};
 /// Raised when a field of a JSON form changes its meaning or goes away.
 pub const SCHEMA: u32 = 1;
 
+/// The number of a JSON form that this build does not read.
+pub fn other_schema(form: &str) -> Option<u32> {
+    #[derive(serde::Deserialize)]
+    struct Numbered {
+        schema: Option<u32>,
+    }
+    serde_json::from_str::<Numbered>(form).ok()?.schema.filter(|schema| *schema != SCHEMA)
+}
+
 pub fn json(form: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(form).unwrap_or_else(|error| format!("{{\"schema\":{SCHEMA},\"error\":\"{error}\"}}"))
 }

@@ -52,6 +52,12 @@ fn what_is_no_recording_of_this_version_is_refused_in_a_line() {
     }
     assert_eq!(refused(b"LGTRACE\n\x01\0\0"), "this is not a recording");
     file.set(header::VERSION, pair(4_u32, 4096_u32));
+    let by = format!(
+        "this is a recording of version 4, written by LazyGuard {}; this build reads version 1",
+        env!("CARGO_PKG_VERSION")
+    );
+    assert_eq!(refused(&file.bytes), by);
+    file.bytes.truncate(200);
     assert_eq!(refused(&file.bytes), "this is a recording of version 4; this build reads version 1");
     assert!(matches!(Recording::open(Failing), Err(Unreadable::Io(_))));
 }

@@ -39,7 +39,8 @@ pub enum Unreadable {
     NotARecording,
     /// Empty, or zero but for the first words of a header: nothing was recorded.
     NeverBegun,
-    Version(u32),
+    /// The version, and the LazyGuard that wrote it, if the header says so where this build's does.
+    Version(u32, String),
     TooLarge(u64),
     Io(io::Error),
 }
@@ -52,8 +53,9 @@ impl fmt::Display for Unreadable {
                 "nothing was recorded: the process was killed before anything was, while this recording was being made, or is making \
                  it just now",
             ),
-            Self::Version(version) => {
-                write!(f, "this is a recording of version {version}; this build reads version {VERSION}")
+            Self::Version(version, by) => {
+                let by = if by.is_empty() { String::new() } else { format!(", written by LazyGuard {by}") };
+                write!(f, "this is a recording of version {version}{by}; this build reads version {VERSION}")
             }
             Self::TooLarge(bytes) => {
                 let most = MOST_RECORD_BYTES >> 30;

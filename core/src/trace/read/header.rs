@@ -100,7 +100,8 @@ fn checked_head<S: Source>(source: &S, length: u64, defects: &mut Defects) -> Re
     }
     let version = word(&head, header::VERSION);
     if low(version) != layout::VERSION {
-        return Err(Unreadable::Version(low(version)));
+        let by = if head.len() < HEADER_BYTES { String::new() } else { field(&head, &header::LAZYGUARD) };
+        return Err(Unreadable::Version(low(version), by));
     }
     if high(version) as usize != HEADER_BYTES {
         defects.note(offset(header::VERSION), || format!("the header's size is given as {}", high(version)));
