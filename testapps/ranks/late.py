@@ -9,6 +9,7 @@ Late, for so many seconds:
   starts           computes before it initialises the driver
 For good:
   fifo             reads a FIFO that has no writer
+  three            the same, the last of three ranks; the second comes two seconds behind the first
   asked            the same, and calls a collective when it is asked to end
   leaves           leaves its loop, and waits at its end for a thread
   lock             takes a lock twice
@@ -26,7 +27,7 @@ import threading
 import time
 
 NCCL_PATH, FOLDER, RANK, KIND, SECONDS = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], float(sys.argv[5])
-RANKS, COUNT, FLOAT, SUM, STEPS = 2, 1024, 7, 0, 4
+RANKS, COUNT, FLOAT, SUM, STEPS = 3 if KIND == "three" else 2, 1024, 7, 0, 4
 IS_THE_ONE = RANK == (0 if KIND == "evaluates_first" else RANKS - 1)
 
 
@@ -98,7 +99,7 @@ def fifo(_):
     open(path, "rb")
 
 
-asked = fifo
+asked = three = fifo
 
 
 def leaves(_):
@@ -140,6 +141,8 @@ def main():
     for step in range(1, STEPS + 1):
         if step == 3 and IS_THE_ONE and KIND != "none":
             globals()[KIND](lambda: done(driver.cuMemcpyHtoD_v2(other, batch, ctypes.c_size_t(4 * COUNT))))
+        if step == 3 and KIND == "three" and RANK == 1:
+            time.sleep(2)
         done(nccl.ncclAllReduce(memory, memory, ctypes.c_size_t(COUNT), FLOAT, SUM, communicator, stream))
         done(driver.cuStreamSynchronize(stream))
     # One write: the ranks share their standard output.

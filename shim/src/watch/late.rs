@@ -16,7 +16,7 @@ use lazyguard_core::diagnose::{diagnose, waits_for_ranks, LateRank, LateSeen, St
 use lazyguard_core::evidence::{Class, Depth, Evidence, Look, Looks, Source};
 use lazyguard_core::late::{asked_for, pause, Others, Statement};
 use lazyguard_core::report::{HangReport, WATCHES_COLLECTIVES};
-use lazyguard_core::state::ThreadSlot;
+use lazyguard_core::state::{PublishedCall, ThreadSlot};
 use lazyguard_core::Nanos;
 use std::sync::atomic::Ordering;
 
@@ -122,6 +122,8 @@ pub struct Speaker {
     calls: u64,
     says: Option<Statement>,
     words: Words,
+    /// When the driver call was entered that a thread is in, and whether that waits for peers.
+    waits_in: Option<(Nanos, bool)>,
 }
 
 /// What the process stands at, with the paths and the Python frames that lie in its memory.
@@ -171,11 +173,21 @@ impl Speaker {
         let (Some((evidence, between)), Some(then)) = (self.looks.add(look, at), then) else { return };
         let moves = evidence.moves || submitted;
         let (evidence, is_whole) = self.words.of(evidence, moves, at);
+        let tells_more = |call: &PublishedCall| call.thread == guard.id || evidence.class == Class::Waits;
+        let call = call_since(guard, then).filter(|call| !moves && tells_more(call)).map(|call| call.record);
+        let waits = match &call {
+            // A snapshot for each call is enough.
+            Some(call) => self.waits_in.filter(|(known, _)| *known == call.entered).map(|(_, waits)| waits),
+            None => (!moves).then_some(false),
+        };
+        let waits = waits.unwrap_or_else(|| waits_since(guard, then));
+        self.waits_in = call.as_ref().map(|call| (call.entered, waits));
         let says = self.says.get_or_insert_with(|| of_process(guard));
-        match call_since(guard, then).filter(|_| evidence.class == Class::Waits) {
-            _ if moves && waits_since(guard, then) => says.waits(),
-            Some(call) if !moves => {
-                says.looked(&Evidence { sentence: format!("is in {call}"), ..evidence }, false, between)
+        match call {
+            _ if waits => says.waits(),
+            Some(call) => {
+                let sentence = format!("is in {}", call.entry_point.symbol());
+                says.looked(&Evidence { class: Class::Waits, sentence, ..evidence }, false, between);
             }
             _ => says.looked(&evidence, submitted, between),
         }
@@ -219,10 +231,10 @@ impl Words {
     }
 }
 
-/// The driver call that a thread has been in since then.
-fn call_since(guard: &Guard, then: Nanos) -> Option<&'static str> {
+/// The driver call that a thread has been in since then, the main thread's if there are several.
+fn call_since(guard: &Guard, then: Nanos) -> Option<PublishedCall> {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published());
-    calls.map(|call| call.record).find(|record| record.entered <= then).map(|record| record.entry_point.symbol())
+    calls.filter(|call| call.record.entered <= then).max_by_key(|call| call.thread == guard.id)
 }
 
 /// The main thread, and those that submit; PyTorch's own poll.

@@ -20,10 +20,11 @@ fn job(work: &Work, kind: &str, name: &str) -> [String; 3] {
 fn job_of(work: &Work, kind: &str, name: &str, seconds: u32) -> [String; 3] {
     let folder = work.folder(name).display().to_string();
     let (program, nccl) = (root().join("testapps/ranks/late.py"), root().join("target/simnccl/libnccl.so.2"));
+    let all = if kind == "three" { "0 1 2" } else { "0 1" };
     let one =
         format!("RANK=$rank python3 '{}' '{}' '{folder}' $rank {kind} {seconds}", program.display(), nccl.display());
     let script =
-        format!("for rank in 0 1; do {one} & p=\"$p $!\"; done; c=0; for x in $p; do wait $x || c=$?; done; exit $c");
+        format!("for rank in {all}; do {one} & p=\"$p $!\"; done; c=0; for x in $p; do wait $x || c=$?; done; exit $c");
     ["sh".to_owned(), "-c".to_owned(), script]
 }
 
@@ -176,6 +177,16 @@ fn a_rank_that_stands_still_is_named_within_ten_seconds_of_the_threshold() {
             each_command_names_it(&work.path().join("out-fifo-report-0"), &fifo);
         }
     }
+}
+
+#[test]
+fn a_rank_that_waits_itself_and_not_for_long_is_not_named_as_one_that_stands_still() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let mut running = start_at(&work, "three", "report", 0, "3s", &[]);
+    running.until("the rank", PATIENCE, |running| running.stderr().contains("has stood still for").then_some(()));
+    running.until("the hang", PATIENCE, |running| running.stderr().contains("HANG").then_some(()));
+    let said = running.stderr();
+    assert!(said.contains("rank 2 (process ") && !said.contains("rank 1 (process "), "{said}");
 }
 
 /// The job goes on living beside its hang.
