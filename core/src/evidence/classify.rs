@@ -423,7 +423,8 @@ impl Compared<'_> {
         Some(self.followed(process, child, Told::new(Class::Gone, "has ended since the look before")))
     }
 
-    /// A child of a process at rest that was killed, or one like itself that has failed. A process may end its helpers by a signal that asks.
+    /// A child of a process at rest that was killed, or one like itself that has failed. A process may end its helpers by a signal that asks. One that it
+    /// has waited for may have ended well, and is no loss.
     fn lost_worker(&self, process: &Process) -> Option<Told> {
         const ASK: [u32; 3] = [1, 2, 15];
         let is_lost = |child: &&Process| {
