@@ -19,6 +19,17 @@ pub struct Reported {
     pub waiting: Vec<Waiting>,
 }
 
+/// A look at the processor time of a thread in a call that loads.
+#[derive(Clone, Copy)]
+pub struct Computing {
+    pub at: Nanos,
+    /// The time of the thread and of the driver's threads.
+    pub nanos: Nanos,
+    pub is_runnable: bool,
+    /// Their page faults, where the kernel says.
+    pub faults: Option<u64>,
+}
+
 #[derive(Default)]
 pub struct Reports {
     pub open: Mutex<Option<Reported>>,
@@ -26,8 +37,8 @@ pub struct Reports {
     pub ended: Mutex<bool>,
     /// The recorded activity of threads outside driver calls, after the time since which every thread was recorded anew.
     pub activity: Mutex<(Nanos, BTreeMap<u32, ThreadActivity>)>,
-    /// For each loading call: when its thread's processor time was read, that time, and whether the thread was runnable then.
-    pub computing: Mutex<BTreeMap<Waiting, (Nanos, Nanos, bool, Option<u64>)>>,
+    /// For each loading call, what its thread had done when it was last looked at.
+    pub computing: Mutex<BTreeMap<Waiting, Computing>>,
     pub revoked: Mutex<Vec<RevokedSeen>>,
     hangs: AtomicU64,
     turns: Option<Turns>,

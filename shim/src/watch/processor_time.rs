@@ -3,7 +3,7 @@
 //! The driver's own threads may do a part of the work, so their time counts as well.
 
 use super::thread_activity;
-use crate::record::reports::Waiting;
+use crate::record::reports::{Computing, Waiting};
 use crate::record::Guard;
 use crate::runtime::thread;
 use lazyguard_core::api::{Class, ComputeTime, EntryPoint};
@@ -23,23 +23,24 @@ pub fn note(guard: &'static Guard, threshold: Nanos) {
     let calls = guard.tracker.threads().filter_map(|(_, slot)| slot.published()).filter(is_long);
     let calls: Vec<Waiting> = calls.map(|call| (call.thread, call.record.entered)).collect();
     known.retain(|waiting, _| calls.contains(waiting));
-    let is_due = |call: &Waiting| known.get(call).is_none_or(|(since, ..)| at.saturating_sub(*since) >= least);
+    let is_due = |call: &Waiting| known.get(call).is_none_or(|known| at.saturating_sub(known.at) >= least);
     let due: Vec<_> = calls.into_iter().filter(is_due).collect();
     let Some(slot) = thread::slot(guard).filter(|_| !due.is_empty()) else { return };
     let drivers: Nanos = thread_activity::drivers().filter_map(runnable).sum();
     let drivers_faults: u64 = thread_activity::drivers().filter_map(faults).sum();
     for call in due {
         let Some(own) = runnable(call.0) else { continue };
-        let now = own.saturating_add(drivers);
-        let is_runnable = thread_activity::is_runnable(call.0);
-        let faulted = faults(call.0).map(|own| own.saturating_add(drivers_faults));
-        let Some((since, before, was_runnable, had_faulted)) = known.insert(call, (at, now, is_runnable, faulted))
-        else {
-            continue;
+        let now = Computing {
+            at,
+            nanos: own.saturating_add(drivers),
+            is_runnable: thread_activity::is_runnable(call.0),
+            faults: faults(call.0).map(|own| own.saturating_add(drivers_faults)),
         };
-        let (counted, within_nanos) = (now.saturating_sub(before), at.saturating_sub(since));
-        let nanos = if was_runnable && is_runnable { within_nanos } else { counted };
-        let alone = faulted.is_some() && faulted == had_faulted && !has_children(call.0);
+        let Some(before) = known.insert(call, now) else { continue };
+        let within_nanos = at.saturating_sub(before.at);
+        let is_always_runnable = before.is_runnable && now.is_runnable;
+        let nanos = if is_always_runnable { within_nanos } else { now.nanos.saturating_sub(before.nanos) };
+        let alone = now.faults.is_some() && now.faults == before.faults && !has_children(call.0);
         let time = ComputeTime { nanos, within_nanos, alone };
         let raw = RawPayload::computes(call.0, time);
         let about = Record::of(EntryPoint::of_class(Class::ModuleLoad));
