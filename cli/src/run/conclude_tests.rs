@@ -9,7 +9,7 @@ use crate::recordings::{ended_process, Job, SMALL};
 use lazyguard_core::api::result::error_name;
 use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::{json, Summary};
+use lazyguard_core::report::{json, DumpReport, Summary};
 use lazyguard_core::trace::ProcessFacts;
 use serde_json::json;
 use std::path::Path;
@@ -184,6 +184,18 @@ fn the_end_of_a_run_does_not_repeat_the_report_of_its_process() {
     left.0.file("root/rank-4242/trace.lgt", recording("", true).bytes(60 * SECOND));
     let lines = left.conclude(End::TimedOut, &wanted("hang")).lines;
     assert!(lines[1].starts_with("lazyguard: LG201 (likely): k2 cannot start"), "{lines:#?}");
+}
+
+#[test]
+fn a_call_that_a_process_makes_when_the_run_ends_it_is_no_hang() {
+    for (before, is_one) in [(1, false), (0, true)] {
+        let left = Left::new().hanging("0");
+        let report = hang_report(&recording("0", true), &left.root().join("rank0-4242"));
+        let entered = report.waited_in().map(|call| call.entered).min().expect("a call that is waited in");
+        let dump = DumpReport { told_at: Some(entered - before), ..DumpReport::new(1, 1, (0, 0), report) };
+        let left = left.file("root/rank0-4242/dump.json", &json(&dump));
+        assert_eq!(left.fails(End::TimedOut, "hang").is_some(), is_one, "{before}");
+    }
 }
 
 #[test]

@@ -127,7 +127,7 @@ const GROUP: &str = "/opt/venv/lib/python3.12/site-packages/torch/distributed/di
 
 /// The activity of a rank that has not called the collective.
 type Does = fn(Process) -> Process;
-const DOES: [(Behind, Does); 21] = [
+const DOES: [(Behind, Does); 22] = [
     (Behind::NotSeen, |process| process),
     (Behind::NotSeen, |process| with_evidence(process, Host::Waits)),
     (Behind::NotSeen, |process| in_python(process, &[TRAINING])),
@@ -140,6 +140,10 @@ const DOES: [(Behind, Does); 21] = [
     (Behind::NotSeen, |process| in_python(process, &[SOCKET, TRAINING])),
     (Behind::DoesOther, |process| at_a_connection(process, false, None)),
     (Behind::DoesOther, |process| at_a_connection(process, false, Some(7))),
+    (Behind::DoesOther, |process| {
+        let own = process.process;
+        at_a_connection(process, false, Some(own))
+    }),
     (Behind::DoesOther, |process| with_frames(process, Host::Peer, &[SOCKET, CLIENT, TRAINING])),
     (Behind::DoesOther, |process| in_python(process, &[SOCKET, CLIENT, TRAINING])),
     (Behind::WaitsForRank, |process| at_a_connection(process, true, None)),

@@ -120,7 +120,9 @@ impl Asked {
 
     /// Whether what it waits for is the job's store, or another rank.
     pub fn waits_for_the_job(&self, evidence: &Evidence) -> bool {
-        evidence.of_job || evidence.peer.is_some_and(|peer| self.processes.contains(&peer))
+        // A server in a thread of its own is no rank.
+        let other = evidence.peer.filter(|peer| *peer != evidence.process);
+        evidence.of_job || other.is_some_and(|peer| self.processes.contains(&peer))
     }
 
     /// Why the process's host side stands: by a look from outside, or by its own watchdog.
