@@ -9,7 +9,7 @@ use crate::recordings::{ended_process, Job, SMALL};
 use lazyguard_core::api::result::error_name;
 use lazyguard_core::diagnose::{CallEnd, Code, HowEnded};
 use lazyguard_core::hazard::Hazard;
-use lazyguard_core::report::{json, DumpReport, Summary};
+use lazyguard_core::report::{json, DumpReport, Summary, SCHEMA};
 use lazyguard_core::trace::ProcessFacts;
 use serde_json::json;
 use std::path::Path;
@@ -33,7 +33,8 @@ impl Left {
         let name = format!("root/rank{rank}-4242");
         self.0.file(&format!("{name}/trace.lgt"), recording(rank, false).bytes(3 * SECOND));
         self.0.file(&format!("{name}/hazards.json"), hazards_json(4242, rank, hazards));
-        let summary = Summary { program: "train".to_owned(), process: 4242, launches: 7, ..Summary::default() };
+        let summary =
+            Summary { schema: SCHEMA, program: "train".to_owned(), process: 4242, launches: 7, ..Summary::default() };
         self.0.file(&format!("{name}/run.json"), serde_json::to_string(&summary).unwrap());
         self
     }
@@ -260,7 +261,8 @@ fn what_became_of_a_hang_is_taken_from_the_recording_where_the_report_does_not_k
 #[test]
 fn a_process_without_a_recording_is_not_said_to_run() {
     let left = Left::new();
-    let summary = Summary { program: "train".to_owned(), ended: "running".to_owned(), ..Summary::default() };
+    let summary =
+        Summary { schema: SCHEMA, program: "train".to_owned(), ended: "running".to_owned(), ..Summary::default() };
     left.0.file("root/rank0-1/run.json", serde_json::to_string(&summary).unwrap());
     let (processes, _) = collect::under(&left.root());
     assert_eq!(processes[0].ended, "was running when its hang was reported; how it ended was not seen");
