@@ -33,6 +33,12 @@ const ASKS_SOON: Nanos = 1_500_000_000;
 const LEAST_ASKED: Nanos = 10_000_000_000;
 /// A look takes at most one part in so many of the time, as far as the others still hear of each move.
 const LOOK_SHARE: Nanos = 10;
+/// A process that has moved may go on until so many looks have shown that it stands.
+const LOOKS: u64 = 2;
+/// A process that says nothing may lack a processor: it moves, or may still answer, for so many times as long at most.
+const SILENT: Nanos = 4;
+/// The time that the asking thread itself lacks a processor counts so often: others lack it as well.
+const LACKS: Nanos = 3;
 /// More than a statement has.
 pub const MOST_BYTES: u64 = 16 << 10;
 const MOST_NAMED: usize = 8;
@@ -127,6 +133,8 @@ struct Known {
     /// When its number of moves last grew, and when that of its looks.
     moved: Option<Nanos>,
     looked: Nanos,
+    /// How many looks there were when it last moved.
+    looks_then: u64,
 }
 
 /// The statements that a waiting rank has read, by their files' names.
@@ -134,12 +142,26 @@ struct Known {
 pub struct Others {
     /// When this rank first asked.
     asked: Option<Nanos>,
+    /// How long the asking thread had lacked a processor before the question, and since.
+    lacked: Option<(Nanos, Nanos)>,
     known: BTreeMap<String, Known>,
 }
 
 impl Others {
     pub fn ask(&mut self, now: Nanos) {
         self.asked.get_or_insert(now);
+    }
+
+    /// How long the asking thread has lacked a processor so far.
+    pub fn lacks(&mut self, in_all: Nanos) {
+        let (before, _) = self.lacked.unwrap_or((in_all, 0));
+        self.lacked = Some((before, in_all.saturating_sub(before)));
+    }
+
+    /// How long a process may need to answer.
+    fn answers_within(&self, threshold: Nanos) -> Nanos {
+        let (new, lacked) = (is_new_for(threshold), self.lacked.map_or(0, |(_, since)| since));
+        new.saturating_add(lacked.saturating_mul(LACKS)).min(new.saturating_mul(SILENT))
     }
 
     /// The pause before the next question.
@@ -153,13 +175,15 @@ impl Others {
         let grew = |of: fn(&Statement) -> u64| of(&statement) > before.map_or(0, |known| of(&known.newest));
         let moved = if grew(|says| says.moved) { Some(now) } else { before.and_then(|known| known.moved) };
         let looked = if grew(|says| says.looks) { now } else { before.map_or(now, |known| known.looked) };
-        self.known.insert(file.to_owned(), Known { newest: statement, moved, looked });
+        let looks_then = before.filter(|_| moved != Some(now)).map_or(statement.looks, |known| known.looks_then);
+        self.known.insert(file.to_owned(), Known { newest: statement, moved, looked, looks_then });
     }
 
     /// The ranks that are late and move; none of them as long as they may not have answered yet. `None`: no process of the job moves.
     pub fn late(&self, now: Nanos, threshold: Nanos, awake_since: Nanos) -> Option<Vec<LateRank>> {
-        let lasts = |since: Nanos| now.saturating_sub(since) < is_new_for(threshold);
-        let is_late = |known: &&Known| known.moved.is_some_and(lasts) && known.newest.class.is_some();
+        let within = self.answers_within(threshold);
+        let lasts = |since: Nanos| now.saturating_sub(since) < within;
+        let is_late = |known: &&Known| known.moves(now, within, threshold) && known.newest.class.is_some();
         let late: Vec<_> = self.known.values().filter(is_late).take(MOST_NAMED).map(Known::named).collect();
         let asked = self.asked.unwrap_or(now).max(awake_since);
         (!late.is_empty() || lasts(asked)).then_some(late)
@@ -184,6 +208,14 @@ fn is_new_for(threshold: Nanos) -> Nanos {
 }
 
 impl Known {
+    /// Whether it has moved of late, or looks have not shown yet that it stands.
+    fn moves(&self, now: Nanos, within: Nanos, threshold: Nanos) -> bool {
+        let has_moved = self.moved.is_some_and(|moved| now.saturating_sub(moved) < within);
+        let is_silent = self.newest.looks < self.looks_then.saturating_add(LOOKS);
+        let silent_for = now.saturating_sub(self.looked);
+        has_moved || self.moved.is_some() && is_silent && silent_for < is_new_for(threshold).saturating_mul(SILENT)
+    }
+
     fn named(&self) -> LateRank {
         let Statement { rank, host, process, class, sentence, stood_nanos, .. } = self.newest.clone();
         LateRank { rank, host, process, class: class.unwrap_or(Class::Waits), sentence, stood_nanos }
@@ -248,8 +280,11 @@ mod tests {
             ("mmmmmmmmmmmmmmmmmmmm", Some(1)),
             ("mmmmmmmmmmssss", Some(1)),
             ("mmmmmmmmmmsssss", None),
-            ("mmmmmmmmmm    ", Some(1)),
-            ("mmmmmmmmmm     ", None),
+            ("mmmmmmmmmm                   ", Some(1)),
+            ("mmmmmmmmmm                    ", None),
+            ("mmmmmmmmmms    ", Some(1)),
+            ("mmmmmmmmmmss  ", Some(1)),
+            ("mmmmmmmmmmss   ", None),
             ("sssssssssm", Some(1)),
             ("ssssmssssmssssmssss", Some(1)),
             ("mmmmmmmmmmw", None),
@@ -312,6 +347,23 @@ mod tests {
         play.others.hear("host-6", waits, play.at);
         assert_eq!(named(&play), [(7, 1), (6, 1)]);
         assert_eq!(named(play.does("     ")), [], "it says nothing any more");
+    }
+
+    #[test]
+    fn a_rank_that_lacks_a_processor_itself_leaves_the_others_more_time() {
+        let mut others = Others::default();
+        others.ask(0);
+        let late = |others: &Others, at| others.late(at * SECOND, SECOND, 0).map(|late| late.len());
+        others.lacks(7 * SECOND);
+        assert_eq!(
+            [2, 3].map(|at| late(&others, at)),
+            [Some(0), None],
+            "what it lacked before the question is nothing"
+        );
+        others.lacks(8 * SECOND);
+        assert_eq!([5, 6].map(|at| late(&others, at)), [Some(0), None]);
+        others.lacks(60 * SECOND);
+        assert_eq!([11, 12].map(|at| late(&others, at)), [Some(0), None], "four times as long at most");
     }
 
     #[test]

@@ -90,6 +90,12 @@ pub fn begun(source: &Source, process: u32) -> Option<u64> {
     kernel::Stat::of(source, process).filter(|stat| !stat.has_ended()).map(|stat| stat.started)
 }
 
+/// How long the calling thread has been ready to run and had no processor, in nanoseconds; 0 without scheduler statistics.
+pub fn lacked(source: &Source) -> u64 {
+    let times = source.text("proc/thread-self/schedstat").unwrap_or_default();
+    times.split_ascii_whitespace().nth(1).and_then(|time| time.parse().ok()).unwrap_or(0)
+}
+
 /// The namespace that numbers the processes of this one, or nothing where `/proc` does not say.
 pub fn namespace(source: &Source) -> String {
     source.link("proc/self/ns/pid").unwrap_or_default()

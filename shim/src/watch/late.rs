@@ -13,7 +13,7 @@ use crate::record::statements::Statements;
 use crate::record::Guard;
 use crate::runtime::thread;
 use lazyguard_core::diagnose::{diagnose, waits_for_ranks, LateRank, LateSeen, Status};
-use lazyguard_core::evidence::{Class, Depth, Evidence, Look, Looks, Source};
+use lazyguard_core::evidence::{lacked, Class, Depth, Evidence, Look, Looks, Source};
 use lazyguard_core::late::{asked_for, pause, Others, Statement};
 use lazyguard_core::report::{HangReport, WATCHES_COLLECTIVES};
 use lazyguard_core::state::{PublishedCall, ThreadSlot};
@@ -64,6 +64,7 @@ impl Peers {
         own.waits();
         statements.write(own);
         marker.ask(guard.id, &guard.rank);
+        self.others.lacks(lacked(&Source::machine()));
         statements.others().into_iter().for_each(|(file, says)| self.others.hear(&file, says, now));
         true
     }
