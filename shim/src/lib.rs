@@ -41,6 +41,7 @@ static BUILD_NOTE: lazyguard_core::build_note::BuildNote = lazyguard_core::build
 fn loaded() {
     // First: what comes after it calls the C library.
     lookup::own_names::bind();
+    runtime::sanitizer::leave_library_unchecked();
     lifecycle::arm::loaded();
     hooks::bind_at_start();
 }

@@ -119,10 +119,10 @@ impl Runner {
         let child = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         let child = child.ok_or_else(|| Failure::Input("lazyguard run has no number".to_owned()))?;
         let (status, interrupted) = wait_for(child, &self.caught)?;
-        // Orphans of the program, which have ended since.
+        // Daemons of the program would stay, one for each run.
+        self.tree.end();
         while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
         if interrupted {
-            self.tree.end();
             self.interrupted.set(Some(status));
             self.forget(name);
             return Err(Failure::Input("ended by a signal".to_owned()));

@@ -6,6 +6,7 @@
 //! Must not: wait for a disk in the program's threads once the process is armed.
 
 use super::run_folder::{RunFolder, TRACE};
+use crate::runtime::sanitizer::leave_unchecked;
 use crate::runtime::{files, process};
 use lazyguard_core::trace::layout::{self, Shape};
 use lazyguard_core::trace::Recorder;
@@ -138,6 +139,7 @@ fn map(bytes: usize, flags: i32, file: i32) -> io::Result<&'static [AtomicU64]> 
     if start == libc::MAP_FAILED {
         return Err(last_error());
     }
+    leave_unchecked(start.cast(), bytes);
     if file >= 0 {
         // SAFETY: of the new mapping. Else the kernel reads the surroundings of the first pages: megabytes, on the program's thread.
         unsafe { libc::madvise(start, bytes, libc::MADV_RANDOM) };

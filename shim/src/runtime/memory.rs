@@ -12,6 +12,7 @@
 
 use super::process;
 use super::readable::PAGE;
+use super::sanitizer::leave_unchecked;
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
@@ -137,6 +138,7 @@ fn map(bytes: usize) -> *mut u8 {
     if mapped == libc::MAP_FAILED {
         return null_mut();
     }
+    leave_unchecked(mapped.cast(), bytes);
     mapped.cast()
 }
 

@@ -15,7 +15,7 @@ pub mod pass_through;
 pub mod process;
 pub mod readable;
 pub mod results;
-mod sanitizer;
+pub mod sanitizer;
 pub mod standard_error;
 pub mod thread;
 pub mod tls;

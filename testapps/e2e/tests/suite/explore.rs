@@ -292,6 +292,21 @@ fn a_private_folder_of_an_earlier_process_with_its_number_is_left_alone() {
     assert_eq!((outcome.code, outcome.left_behind().len()), (Some(0), 1), "{outcome}");
 }
 
+#[test]
+fn a_daemon_of_an_explored_run_ends_with_it() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let (pids, program) = (work.path().join("pids"), hostile_program("plain_job"));
+    let script = format!("setsid sleep 300 & echo $! >> '{}'; '{}'", pids.display(), program.display());
+    let options = ["explore", "--runs", "2", "--within", "20s", "--", "sh", "-c", &script];
+    let outcome = Run::new(&work, command()).args(options).finish();
+    let daemons = fs::read_to_string(&pids).unwrap_or_default();
+    assert!(daemons.lines().count() >= 1, "{outcome}");
+    for daemon in daemons.lines() {
+        let left = fs::read_to_string(format!("/proc/{daemon}/cmdline")).unwrap_or_default();
+        assert!(!left.contains("300"), "{daemon}: {outcome}");
+    }
+}
+
 /// Another user may have planted it.
 #[test]
 fn a_link_in_the_folder_for_the_runs_is_not_written_through() {

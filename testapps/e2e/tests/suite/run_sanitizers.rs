@@ -142,3 +142,32 @@ fn a_cuda_program_with_a_sanitizer_is_guarded() {
         assert!(outcome.stderr.contains("LG201"), "{sanitizer}: {outcome}");
     }
 }
+
+/// Four threads look names up in a library that they load.
+const LOOKS_UP: &str = "#include <dlfcn.h>\n#include <cstdio>\n#include <thread>\n#include <vector>\n\
+    static void looks() { for (int i = 0; i < 20; ++i) { void *h = dlopen(\"libm.so.6\", RTLD_NOW); if (!dlsym(h, \"cos\")) return; dlclose(h); } }\n\
+    int main() { std::vector<std::thread> all; for (int i = 0; i < 4; ++i) all.emplace_back(looks); for (auto &one : all) one.join(); puts(\"done\"); }\n";
+
+/// Helgrind does not see an atomic operation, and the guard says which memory has no other.
+#[test]
+fn helgrind_finds_no_race_of_the_guard_s() {
+    /// The simulated driver has a few, by the moment; the guard would have hundreds.
+    const FEW: usize = 20;
+    let work = Work::new(lazyguard_e2e::this_test!());
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skipped("valgrind is not installed");
+    }
+    let (source, looks_up) = (work.path().join("looks.cpp"), work.path().join("looks"));
+    std::fs::write(&source, LOOKS_UP).unwrap();
+    let built =
+        Command::new("c++").args(["-O1", "-g", "-pthread", "-o"]).args([&looks_up, &source]).arg("-ldl").status();
+    assert!(built.is_ok_and(|built| built.success()));
+    let run = |program: &Path| {
+        Run::new(&work, "valgrind").args(["-q", "--tool=helgrind", "--error-exitcode=9"]).args([program])
+    };
+    let bare = run(&looks_up).finish();
+    assert_eq!(bare.code, Some(0), "{bare}");
+    run(&looks_up).guarded().finish().expect_same_as(&bare);
+    let job = run(&lazyguard_e2e::hostile_program("plain_job")).guarded().finish();
+    assert!(job.stdout == "sum 55\n" && job.stderr.matches("Possible data race").count() <= FEW, "{job}");
+}
