@@ -267,7 +267,7 @@ fn the_profile_of_a_run_that_was_made_again_is_no_foreign_file() {
     let run = base.run(NO_PROCESS, HERE, NO_PROCESS, 0);
     let images = run.join("profile/images");
     fs::create_dir_all(&images).unwrap();
-    let id = crate::profile::ImageId::of(b"code").to_string();
+    let id = ImageId::of(b"code").to_string();
     for (folder, name) in [(run.join("profile"), "host-7-9.profile"), (run.join("profile"), ".host-7-9.profile.new")] {
         put(&folder, name, "");
     }

@@ -14,7 +14,7 @@ const STEPS: [usize; 6] = [24, 12, 6, 3, 2, 1];
 impl HangReport {
     /// The report as JSON, in [`MOST_BYTES`] at most: lists end earlier, those of a stream's operations first.
     pub fn json(&self) -> String {
-        within(self, |report| json(report))
+        within(self, json)
     }
 
     /// The same with lists of that length, a few times of it where one has an entry for a stream or a thread.
