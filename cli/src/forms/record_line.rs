@@ -253,7 +253,8 @@ fn seen(record: &Record) -> Option<String> {
         Payload::EventComplete(event) => format!("the driver says that event {event:#x} is complete"),
         Payload::Holds { address, value, .. } => format!("memory at {address:#x} holds {value}"),
         Payload::Computes { thread, time } => {
-            format!("thread {thread} computed for {} % of {}", time.percent(), Took(time.within_nanos))
+            let alone = if time.alone { ", without a page fault or a child" } else { "" };
+            format!("thread {thread} computed for {} % of {}{alone}", time.percent(), Took(time.within_nanos))
         }
         Payload::Environment(Environment { launch_blocking, connections }) => format!(
             "CUDA_LAUNCH_BLOCKING is {}, CUDA_DEVICE_MAX_CONNECTIONS {}",

@@ -14,6 +14,7 @@ use lazyguard_core::trace::read::{FileSeen, StringTable};
 use lazyguard_core::trace::Record;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::fs;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -73,10 +74,11 @@ impl Symbolizer {
         Self { modules, is_elsewhere, ..self }
     }
 
-    /// Adds the mappings of a live process, for files loaded after the recording's texts were made.
-    pub fn and_process(mut self, process: u32) -> Self {
-        self.ranges.extend(mapped(&files::read_lossy(files::about_memory(process, "maps")).unwrap_or_default()));
-        self
+    /// Adds the mappings of a live process, which come before those that it has recorded: its files are those of its own root.
+    pub fn and_process(self, process: u32) -> Self {
+        let maps = files::read_lossy(files::about_memory(process, "maps")).unwrap_or_default();
+        let ranges = mapped(&maps, |path| as_mapped(process, path)).chain(self.ranges).collect();
+        Self { ranges, ..self }
     }
 
     /// The name of a return address; `None` where not even the file is known.
@@ -96,13 +98,15 @@ impl Symbolizer {
     /// The functions at the call that returns to an address in a mapping, if its file is still the one that was mapped.
     fn functions_in(&self, range: &Range, address: u64) -> Vec<FrameSeen> {
         let call = address.wrapping_sub(1);
-        let is_it = |module: &&CodeModule| (module.base..module.end).contains(&call) && module.path == range.path;
+        // A live process's file may be named by its root.
+        let is_it =
+            |module: &&CodeModule| (module.base..module.end).contains(&call) && range.path.ends_with(&module.path);
         if let Some(module) = self.modules.iter().find(is_it) {
             let file = CodeFile::of(module);
             return file.names(call.wrapping_sub(file.bias(module.base)));
         }
         let before = (range.written_before != 0).then(|| UNIX_EPOCH + Duration::from_nanos(range.written_before));
-        let file = loader(Path::new(&range.path), before).filter(|_| !self.is_elsewhere);
+        let file = loader(Path::new(&range.path), before).filter(|_| !self.is_elsewhere || before.is_none());
         let call = address.wrapping_sub(range.bias).checked_sub(1);
         file.zip(call).map(|(file, call)| functions(&file, call)).unwrap_or_default()
     }
@@ -273,9 +277,20 @@ pub(crate) fn loader(path: &Path, written_before: Option<SystemTime>) -> Option<
     })
 }
 
+/// The path of a file that a process has mapped: its own name, unless that is another file in the process's mount namespace.
+fn as_mapped(process: u32, path: String) -> String {
+    let in_its_root = format!("/proc/{process}/root{path}");
+    let same = |path: &str| fs::metadata(path).map(|about| (about.dev(), about.ino())).ok();
+    match same(&path) == same(&in_its_root) {
+        true => path,
+        false => in_its_root,
+    }
+}
+
 /// A program that is not position-independent lies at the addresses that it names itself.
-fn mapped(maps: &str) -> impl Iterator<Item = Range> {
-    modules(maps).into_iter().flat_map(|Module { base, path, code, .. }| {
+fn mapped(maps: &str, file: impl Fn(String) -> String) -> impl Iterator<Item = Range> {
+    modules(maps).into_iter().flat_map(move |Module { base, path, code, .. }| {
+        let path = file(path);
         let bias = if is_fixed(Path::new(&path)) { 0 } else { base };
         code.into_iter().map(move |(begin, end)| Range { begin, end, bias, path: path.clone(), written_before: 0 })
     })
@@ -309,7 +324,7 @@ mod tests {
     fn own_file(at: u64) -> (FileSeen, u64) {
         let maps = own_maps();
         let path = std::env::current_exe().unwrap().display().to_string();
-        let range = mapped(&maps).find(|range| range.path == path).unwrap();
+        let range = mapped(&maps, |path| path).find(|range| range.path == path).unwrap();
         (FileSeen { at, begin: range.begin, end: range.end, bias: range.bias, path }, range.begin)
     }
 
@@ -400,6 +415,21 @@ mod tests {
             assert!(!named(vec![module(vec![7; 20], &file.path)], is_elsewhere));
             assert_eq!(named(vec![module(own.clone(), "/lib/other.so")], is_elsewhere), !is_elsewhere);
         }
+    }
+
+    #[test]
+    fn a_live_process_has_the_files_of_its_own_root() {
+        let own = std::process::id();
+        let path = std::env::current_exe().unwrap().display().to_string();
+        assert_eq!(as_mapped(own, path.clone()), path);
+        assert_eq!(as_mapped(own, "/no/such/file".to_owned()), "/no/such/file");
+        // There is no such process, so the file is none of its.
+        let other = as_mapped(4_194_305, path.clone());
+        assert_eq!(other, format!("/proc/4194305/root{path}"));
+        let (file, _) = own_file(0);
+        let live = Symbolizer::new(std::slice::from_ref(&file), 1).and_files(Vec::new(), true).and_process(own);
+        let frames = live.frames(address_of_this_function() + 1);
+        assert!(frames.iter().any(|frame| frame.function.is_some()), "{frames:#?}");
     }
 
     #[test]
