@@ -132,16 +132,17 @@ impl ThreadSlot {
             open.place[record::HEAD].store(head, Ordering::Relaxed);
             self.commit(open.lane, open.mark);
         }
-        if result != 0 && open.lane != Lane::RareEvents && Keep::of(class) != Keep::Folded {
-            self.note_failure(open.place, returned, result);
-        }
         keep
     }
 
+    /// A call that has been closed gave the error of a failed context ([`ThreadSlot::has_failed`]); one that is no query itself.
     #[cold]
     #[inline(never)]
-    fn note_failure(&self, call: Place<'_>, returned: Nanos, result: i32) {
-        let call = Record::from_words(&std::array::from_fn(|word| call[word].load(Ordering::Relaxed)));
+    pub fn asked_in_vain(&self, open: OpenRecord, class: Class, returned: Nanos, result: i32) {
+        if open.lane == Lane::RareEvents || Keep::of(class) == Keep::Folded {
+            return;
+        }
+        let call = Record::from_words(&std::array::from_fn(|word| open.place[word].load(Ordering::Relaxed)));
         call.into_iter().for_each(|call| self.has_failed(&Record { returned, result, ..call }));
     }
 

@@ -19,6 +19,7 @@ use crate::record::{guard, Guard};
 use crate::runtime::results::{self, LATE_ERROR, REVOKED};
 use crate::runtime::{door, pass_through, process, thread};
 use crate::watch::revoked;
+use lazyguard_core::api::result::loses_work;
 use lazyguard_core::api::Class;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
@@ -227,7 +228,11 @@ impl Call {
     fn close(&mut self, entry: Entry, result: i32) {
         self.returned = self.guard.now();
         if let Some(open) = self.open {
-            self.open = self.slot.close(open, entry.entry_point.class(), self.returned, result).then_some(open);
+            let class = entry.entry_point.class();
+            self.open = self.slot.close(open, class, self.returned, result).then_some(open);
+            if loses_work(result) {
+                self.slot.asked_in_vain(open, class, self.returned, result);
+            }
         }
         CallStep::Complete.taken();
     }

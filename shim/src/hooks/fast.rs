@@ -12,9 +12,13 @@ use crate::record::{guard, Guard};
 use crate::runtime::hot::HOT;
 use crate::runtime::results::{self, REVOKED};
 use crate::runtime::{clock, door, thread, tls};
+use lazyguard_core::api::result::loses_work;
+use lazyguard_core::api::Class;
 use lazyguard_core::hazard::rules;
 use lazyguard_core::replay::shows_the_end;
-use lazyguard_core::state::{begin_fast, object_key, CallStep, FastSubmission, Known, SubmissionFacts, ThreadSlot};
+use lazyguard_core::state::{
+    begin_fast, object_key, CallStep, FastSubmission, Known, OpenRecord, SubmissionFacts, ThreadSlot,
+};
 use lazyguard_core::trace::{from_word, Keep, Kind, RawPayload, Record};
 use lazyguard_core::Nanos;
 use std::hint::black_box;
@@ -207,6 +211,9 @@ pub fn lightly(
     CallStep::Settle.taken();
     slot.unmark();
     CallStep::Unmark.taken();
+    if loses_work(result) {
+        asked_in_vain(guard, slot, open, (class, result));
+    }
     if succeeds(result) {
         then(guard, entered);
         if class.answers_for_work() && guard.loader.may_have_pending() {
@@ -222,6 +229,12 @@ pub fn lightly(
 #[inline(never)]
 fn load_pending(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, context: u16) {
     door::inside(|| Call::new(guard, slot, entry, guard.now()).load_pending(context.into()));
+}
+
+#[cold]
+#[inline(never)]
+fn asked_in_vain(guard: &'static Guard, slot: &'static ThreadSlot, open: OpenRecord, (class, result): (Class, i32)) {
+    door::inside(|| slot.asked_in_vain(open, class, guard.now(), result));
 }
 
 /// Lets the processor fetch memory that is written to soon. A recording is gone through once in a long time, so the line comes from far, and the driver's
