@@ -341,7 +341,7 @@ mod tests {
         assert_eq!(named(play.does("sss")), [(7, 3)], "though it moved a moment ago");
         assert_eq!(named(play.does("w")), []);
         assert_eq!(named(play.does("s")), [(7, 1)]);
-        // What only waits comes behind.
+        // A process that only waits comes behind.
         let mut waits = Statement { process: 6, ..Statement::default() };
         waits.looked(&evidence(Class::Waits, false), false, SECOND);
         play.others.hear("host-6", waits, play.at);

@@ -34,6 +34,8 @@ SOURCES = ROOT / "testapps" / "frameworks" / "one_gpu"
 SHARED = ("job.py", "persistent.py", "training.py")
 LIMIT_S = 90.0
 HANG_AFTER = "2s"
+# A rank that computes for ever is to blame after this time, in place of ten minutes.
+MAX_LATE = "20s"
 OF_A_HANG = 117
 # Most of a program's time is the import of its framework. Those that end are fewer at a time: one that waits for a processor is slow.
 HANGING_AT_A_TIME, ENDING_AT_A_TIME = 6, 3
@@ -103,7 +105,7 @@ Hang = namedtuple("Hang", "outcome report text faults")
 
 def under_run(command, hang_after, out, environment, scratch, action=KILL):
     """The command under `lazyguard run`, with these options for a hang, and the report of the run, which is in the folder `out`."""
-    options = ["--out", out, "--keep", "--hang-after", hang_after, *action, "--timeout", "75s"]
+    options = ["--out", out, "--keep", "--hang-after", hang_after, "--max-late", MAX_LATE, *action, "--timeout", "75s"]
     outcome = scratch.run([guard.COMMAND, "run", *options, "--", *command], environment, LIMIT_S)
     report = scratch.run([guard.COMMAND, "report", "--format", "json", out], guard.clean_environment(), LIMIT_S)
     try:

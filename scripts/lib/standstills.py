@@ -51,7 +51,11 @@ class Watch:
 
     def read(self, processor, lines):
         for line in lines:
-            begin, end = map(float, line.split())
+            times = line.split()
+            # The reader is killed in the middle of a line.
+            if len(times) != 2:
+                continue
+            begin, end = map(float, times)
             with self.lock:
                 self.found.append(Standstill(processor, begin, end))
 

@@ -1,7 +1,7 @@
 # Two ranks train. In one step rank 0 compiles an operation behind the gradient's all-reduce, and rank 1 waits for rank 0 before its own.
 # Under `--on-hang revoke` both give the group up, make a new one, load the state of the last good step, and go on.
 # code: LG202
-# blame: rank 0 has called collective 14 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: cuModuleLoadData .*; rank 1 has not called it, and ended
+# blame: rank 0 has called collective 14 of communicator 0 \(AllReduce of 1,048,576 float32, sum\) and is blocked behind it, LG202: cuModuleLoadData .*; rank 1 has not called it, and its main thread waits for the store of the job
 # heals: rank \d: loss 0\.0333 after 20 steps, in group 1
 import os
 

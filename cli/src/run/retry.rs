@@ -34,7 +34,7 @@ pub(super) struct Noted {
     /// Whether a load stands in the way, which the next attempt makes ahead.
     #[serde(default)]
     pub is_load: bool,
-    /// Where the profile is, if that needs a word.
+    /// The profile's place, if that needs a word.
     #[serde(default)]
     pub profile: Option<String>,
 }

@@ -4,8 +4,8 @@
 //! the dump.
 
 use super::dump::Module;
+use super::names::{functions, loader};
 use crate::machine::files;
-use crate::stacks::symbolize::{functions, loader};
 use addr2line::Loader;
 use lazyguard_core::report::FrameSeen;
 use lazyguard_core::stack::{undeleted, FileTables};

@@ -5,6 +5,7 @@
 
 mod dump;
 mod files;
+mod names;
 pub(crate) mod symbolize;
 
 pub(crate) use symbolize::{SourceLine, Symbolizer};

@@ -1,6 +1,7 @@
 //! A process as a list of calls, each folded into the state and recorded as the hooks do it; for tests.
 
 use super::{diagnose, links_of, snapshot_at, Code, Diagnosis, Party, Snapshot, Status, ThreadActivity};
+use crate::api::result::loses_work;
 use crate::api::{Class, ComputeTime, EntryPoint};
 use crate::state::{FunctionKind, Operation, StreamKey, StreamKind, Tracker};
 use crate::trace::layout::{flag, WORD};
@@ -217,6 +218,9 @@ impl TestTrace {
             let at = from + (to - from) / QUERIES * part;
             let (open, class) = enter(at);
             slot.close(open, class, at + 1, answer);
+            if loses_work(answer) {
+                slot.asked_in_vain(open, class, at + 1, answer);
+            }
             slot.unmark();
         }
         in_progress.map(enter);

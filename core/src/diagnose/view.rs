@@ -268,7 +268,14 @@ impl<S: Source> View<'_, S> {
                 let is_next = |call: &Record| call.kind == Kind::Queries || loses_work(poll.record.result);
                 call.is_none_or(|call| is_next(call) && recently(call.entered))
             };
-            let asks = |poll: &&Poll| may_poll(poll) && poll.asked.is_poll(threshold) && recently(poll.asked.last);
+            // A few calls that fail, one after the other, are no loop.
+            let goes_on = |poll: &Poll| {
+                let lasted = poll.asked.last.saturating_sub(poll.asked.since);
+                !loses_work(poll.record.result) || lasted >= threshold / 2
+            };
+            let asks = |poll: &&Poll| {
+                may_poll(poll) && poll.asked.is_poll(threshold) && goes_on(poll) && recently(poll.asked.last)
+            };
             let polls: Vec<_> = self.builder.polls.get(&thread.number).into_iter().flatten().filter(asks).collect();
             if polls.is_empty() {
                 blocked.extend(call.map(|call| self.blocked_call(thread, call, threshold)));

@@ -34,7 +34,7 @@ pub(super) struct Thread {
     pub looks_round: bool,
     /// The innermost first.
     pub python: Vec<PythonFrame>,
-    /// Where it sleeps in a system call: its stack pointer and program counter.
+    /// The stack pointer and the program counter with which it sleeps in a system call.
     pub place: Option<(u64, u64)>,
     pub native: Option<Native>,
 }

@@ -255,7 +255,7 @@ impl HangReport {
         frame.map(FrameSeen::short).or_else(|| self.place_of(&call.origin))
     }
 
-    /// The line of Python where the main thread stands in that call. Of an earlier one of Python's, no line is known.
+    /// The line of Python where the main thread stands in that call. An earlier launch of Python's has no known line.
     fn place_of_operation(&self, operation: &OperationSeen) -> Option<String> {
         let is_it =
             |call: &BlockedCall| (call.thread, call.entered) == (self.process, operation.at) && call.queries.is_none();

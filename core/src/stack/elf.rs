@@ -29,7 +29,7 @@ const MOST_DYNAMIC: usize = 256;
 /// Most names of one hash that are looked at.
 const MOST_CHAIN: u32 = 1 << 12;
 const MOST_SECTIONS: u16 = 256;
-/// Of a large library, and a mangled name.
+/// A large library has as many, and a mangled name is as long.
 const MOST_EXPORTS: u32 = 1 << 20;
 const MOST_NAME: usize = 1 << 10;
 const MOST_SYMBOL_BYTES: u64 = 32 << 20;

@@ -127,7 +127,7 @@ pub struct Speaker {
     waits_in: Option<(Nanos, bool)>,
 }
 
-/// What the process stands at, with the paths and the Python frames that lie in its memory.
+/// The reason why the process stands, with the paths and the Python frames that lie in its memory.
 #[derive(Default)]
 struct Words {
     looking: Option<Looking>,
@@ -208,7 +208,7 @@ impl Words {
         }
     }
 
-    /// What the process does, with these words where it stands; and whether they are all that there are to come.
+    /// The process's activity, with these words where it stands; and whether they are all that there are to come.
     fn of(&mut self, seen: Evidence, moves: bool, now: Nanos) -> (Evidence, bool) {
         match self.looking.as_ref().map(|looking| looking.answer(now)) {
             Some(Answer::Is { evidence, left }) => {

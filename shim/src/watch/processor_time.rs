@@ -67,7 +67,7 @@ fn faults(thread: u32) -> Option<u64> {
     Some(count(7)?.saturating_add(count(9)?))
 }
 
-/// Where the kernel does not say, there may be some.
+/// There may be some if the kernel does not say.
 fn has_children(thread: u32) -> bool {
     std::fs::read_to_string(format!("/proc/self/task/{thread}/children")).map_or(true, |children| !children.is_empty())
 }

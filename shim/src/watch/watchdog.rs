@@ -260,7 +260,10 @@ impl Watch {
     }
 
     fn polls(&self, slot: &ThreadSlot) -> Option<Asked> {
-        slot.asking().or_else(|| slot.asking_in_vain()).filter(|asked| asked.is_poll(self.threshold))
+        // A few calls that fail, one after the other, are no loop.
+        let goes_on = |asked: &Asked| asked.last.saturating_sub(asked.since) >= self.threshold;
+        let in_vain = || slot.asking_in_vain().filter(goes_on);
+        slot.asking().or_else(in_vain).filter(|asked| asked.is_poll(self.threshold))
     }
 
     fn awake(&self, since: Nanos, now: Nanos) -> Nanos {
@@ -319,7 +322,7 @@ impl Watch {
     /// No thread waits in a call, so the driver is asked first.
     fn look_at_the_quiet(&mut self) {
         let Some(report) = self.what_is_known() else { return };
-        // What is slow is looked at again.
+        // A slow wait is looked at again.
         let is_one = |report: &HangReport| report.status != Status::Well;
         if !is_one(&report) {
             return;

@@ -37,7 +37,7 @@ fn a_program_of_the_corpus_that_says_so_completes_in_its_second_run() {
         let mut first = profiled(&work, corpus_program(name), &profile).hang_after("300ms").start();
         first.until_a_hang_is_reported();
         let lacked = |first: &mut Running| first.stderr().contains("lazyguard:   its profile lacked ").then_some(());
-        first.until("what would have kept it away", lazyguard_e2e::PATIENCE, lacked);
+        first.until("what would have kept it away", PATIENCE, lacked);
         // Not even its guard's exit handlers run.
         drop(first);
         for _ in 0..2 {
@@ -250,7 +250,7 @@ fn a_process_that_is_ended_in_a_load_ahead_leaves_its_begin() {
     let first = if_asked(&work, true, ("LGSIM_DELAY", "cuInit=1")).finish();
     assert_eq!(first.code, Some(0), "{first}");
     let mut hangs = if_asked(&work, false, fault).start();
-    let parts = || std::fs::read_dir(work.path().join("profile")).unwrap().count();
+    let parts = || fs::read_dir(work.path().join("profile")).unwrap().count();
     let before = parts();
     hangs.until("that its begin is noted", PATIENCE, |_| (parts() > before).then_some(()));
     drop(hangs);
@@ -313,7 +313,7 @@ fn a_program_whose_runtime_loads_a_library_too_late_completes_in_its_second_run(
                 drop(first);
             } else {
                 // Its only library is there, with all kernels, before anything is in flight.
-                first.finish_within(lazyguard_e2e::PATIENCE);
+                first.finish_within(PATIENCE);
             }
             let expected = program().set("CUDA_MODULE_LOADING", "EAGER").finish();
             for _ in 0..2 {
