@@ -3,6 +3,7 @@
 mod anonymise;
 mod golden;
 mod hazards;
+mod looks;
 mod mutations;
 mod reader;
 mod replay;

@@ -211,7 +211,7 @@ pub fn lightly(
     CallStep::Settle.taken();
     slot.unmark();
     CallStep::Unmark.taken();
-    if loses_work(result) {
+    if result != SUCCESS && loses_work(result) {
         asked_in_vain(guard, slot, open, (class, result));
     }
     if succeeds(result) {
