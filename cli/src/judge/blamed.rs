@@ -68,13 +68,7 @@ fn blamed(run: &Path) -> Option<BlamedNow> {
     let (processes, _) = collect::under(run);
     let ranks = compare(&processes)?;
     let code = processes.iter().find_map(|process| process.hang()?.verdicts.first().map(|verdict| verdict.code.name()));
-    let rank = ranks
-        .behind
-        .iter()
-        .chain(&ranks.different)
-        .map(|odd| odd.rank)
-        .chain(ranks.blocked.iter().map(|b| b.rank))
-        .next();
+    let rank = ranks.odd().map(|odd| odd.rank).chain(ranks.blocked.iter().map(|blocked| blocked.rank)).next();
     let behind = processes.iter().filter(|process| rank.is_some() && process.rank.parse().ok() == rank);
     let class = behind.filter_map(|process| process.evidence.as_ref()).map(|evidence| evidence.class).next();
     Some(BlamedNow { rank, code: code.unwrap_or(""), class, sentence: ranks.sentence })

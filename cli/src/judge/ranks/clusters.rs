@@ -17,7 +17,7 @@ type Waiting<'a> = (u64, &'a Process, String, Option<String>);
 type Same<'a> = ((String, Option<String>), Vec<Waiting<'a>>);
 
 pub(super) fn clusters(found: &Ranks, ranks: &BTreeMap<u64, &Process>) -> Vec<RankCluster> {
-    let is_odd = |rank: u64| found.behind.iter().chain(&found.different).any(|odd| odd.rank == rank);
+    let is_odd = |rank: u64| found.odd().any(|odd| odd.rank == rank);
     let waits = ranks.iter().filter(|(rank, _)| !is_odd(**rank)).filter_map(|(rank, process)| {
         let report = in_flight_report(process)?;
         let call = report.first_call()?;

@@ -85,7 +85,7 @@ impl Job<'_> {
                 Ranks { joined: waiters, behind, ..by_calls(sentence) }
             }
         };
-        let odd: Vec<_> = ranks.behind.iter().chain(&ranks.different).map(|odd| odd.rank).collect();
+        let odd: Vec<_> = ranks.odd().map(|odd| odd.rank).collect();
         ranks.blocked = self.blocked();
         ranks.blocked.retain(|blocked| !odd.contains(&blocked.rank));
         ranks.not_compared = self.not_compared();

@@ -65,7 +65,7 @@ fn compare_attempt(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let names_none = by_calls.as_ref().is_none_or(|ranks| !ranks.names_one());
     let by_kernels = names_none.then(|| kernels::compare(ranks)).flatten();
     let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls);
-    let all_have_joined = |compared: &Ranks| compared.behind.is_empty() && compared.different.is_empty();
+    let all_have_joined = |compared: &Ranks| compared.odd().next().is_none();
     let others = compared.as_ref().is_none_or(all_have_joined).then(|| {
         let by_orders = || orders::compare(ranks, compared.as_ref()?.compared_by);
         memory::compare(ranks).or_else(by_orders)
