@@ -245,9 +245,9 @@ mod tests {
         assert!(why("cuStreamWriteValue32_v2", 20, waits).is_some());
         assert_eq!(why("cuLaunchHostFunc", 5, waits), None, "it comes before the collective");
         assert_eq!(why("cuMemcpyDtoHAsync_v2", 20, waits), None);
-        for nobody in [None, Some((1, "cuStreamSynchronize")), Some((0, "cuMemFree_v2"))] {
-            let said = why("cuMemcpyDtoHAsync_v2", 20, nobody);
-            assert!(said.is_some_and(|said| said.contains("no thread waits")), "{nobody:?}");
+        for other in [None, Some((1, "cuStreamSynchronize")), Some((0, "cuMemFree_v2"))] {
+            let said = why("cuMemcpyDtoHAsync_v2", 20, other);
+            assert!(said.is_some_and(|said| said.contains("no thread waits")), "{other:?}");
         }
         assert_eq!(why("cuMemcpyHtoDAsync_v2", 20, None), None);
     }

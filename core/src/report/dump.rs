@@ -210,7 +210,7 @@ mod tests {
         assert!(text.ends_with("no stream has work outstanding\n"), "{text}");
     }
 
-    /// A process that was told to fail its calls may go on until the next hang.
+    /// A process whose calls have failed may go on until the next hang.
     #[test]
     fn the_calls_after_the_runs_request_are_a_consequence_of_it() {
         let (report, end, fail) = (76, 77, 79);

@@ -135,7 +135,7 @@ fn a_collective_that_a_rank_calls_when_the_run_ends_it_is_not_compared() {
     }
 }
 
-/// What processes have said of themselves, below a folder.
+/// The statements of processes about themselves, below a folder.
 fn statements_in(folder: &Path) -> Vec<String> {
     let names = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let all = names(folder).flat_map(|run| names(&run).chain([run.clone()]).collect::<Vec<_>>());
