@@ -8,7 +8,7 @@ use crate::folder::{is_nested_in, RecordingFile, Run, Stat};
 use crate::inspect::attach;
 use crate::machine::{files, Beside};
 use lazyguard_core::diagnose::Status;
-use lazyguard_core::report::{DumpReport, WATCHES_COLLECTIVES};
+use lazyguard_core::report::{DumpReport, GpuDumpSeen, RevokedSeen, WATCHES_COLLECTIVES};
 use lazyguard_core::run_folder::file::{DUMP, EVIDENCE, GPU_PIPE, HANG, MAIN_STACK};
 use lazyguard_core::trace::read::{LiveRecording, ThreadSeen};
 use serde::Deserialize;
@@ -73,11 +73,27 @@ struct Report {
     #[serde(default)]
     status: Status,
     resolved: Option<u64>,
+    /// Of the standstill: tells one hang of a process from the next.
+    #[serde(default)]
+    at: u64,
+    #[serde(default)]
+    gpu_dump: Option<GpuDumpSeen>,
+    #[serde(default)]
+    revoked: Option<RevokedSeen>,
+}
+
+impl Report {
+    /// Whether the guard has had the calls return an error, which the others of the job are to do as well.
+    fn has_acted(&self) -> bool {
+        self.acts && (self.revoked.is_some() || self.gpu_dump.as_ref().is_some_and(GpuDumpSeen::fails_calls))
+    }
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Watch {
     read: HashMap<PathBuf, Replaced<Report>>,
+    /// The standstill of each folder that was due last.
+    due: HashMap<PathBuf, u64>,
 }
 
 impl Watch {
@@ -85,20 +101,24 @@ impl Watch {
         folders_of_processes(places).into_iter().find(|folder| self.is_due(folder))
     }
 
+    /// Whether a folder has a new report by which the action is due. A process that fails on purpose may have answered, and be gone, before this look.
     pub fn is_due(&mut self, folder: &Path) -> bool {
-        self.shows(folder, |hang| hang.acts)
+        let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
+        let Some(hang) = new.filter(|hang| hang.acts) else { return false };
+        let is_another = self.due.get(folder) != Some(&hang.at);
+        let is_due = hang.resolved.is_none() || is_another && hang.has_acted();
+        if is_due {
+            self.due.insert(folder.to_owned(), hang.at);
+        }
+        is_due
     }
 
     /// A process that submits no more.
     pub fn look_for_a_stall(&mut self, places: &[PathBuf]) -> Option<PathBuf> {
-        let stalls = |hang: &Report| hang.status == Status::Stalled;
-        folders_of_processes(places).into_iter().find(|folder| self.shows(folder, stalls))
-    }
-
-    /// Whether a folder has a new report that shows this, and is not over.
-    fn shows(&mut self, folder: &Path, what: impl Fn(&Report) -> bool) -> bool {
-        let new = self.read.entry(folder.to_owned()).or_default().look(folder, HANG);
-        new.is_some_and(|hang| what(hang) && hang.resolved.is_none())
+        let stalls = |hang: &Report| hang.status == Status::Stalled && hang.resolved.is_none();
+        let mut look =
+            |folder: &Path| self.read.entry(folder.to_owned()).or_default().look(folder, HANG).is_some_and(stalls);
+        folders_of_processes(places).into_iter().find(|folder| look(folder))
     }
 }
 
@@ -209,6 +229,13 @@ mod tests {
         };
         assert_eq!(look(&own, r#"{"status": "hang"}"#), None);
         assert_eq!(look(&own, r#"{"status": "hang", "acts": true, "resolved": 5}"#), None);
+        let dump = r#""gpu_dump": {"at": 4, "taken": true, "fails": true, "unanswered": false, "ignored": false}"#;
+        let answered = format!(r#"{{"acts": true, "at": 4, "resolved": 5, {dump}}}"#);
+        assert_eq!(look(&own, &answered), Some(own.clone()), "it has failed on purpose meanwhile");
+        assert_eq!(look(&own, &answered), None, "that was acted on");
+        let revoked = r#""revoked": {"at": 6, "nanos": 1, "communicators": []}"#;
+        assert_eq!(look(&own, &format!(r#"{{"acts": true, "at": 6, {revoked}}}"#)), Some(own.clone()));
+        assert_eq!(look(&own, &format!(r#"{{"acts": true, "at": 6, "resolved": 7, {revoked}}}"#)), None);
         assert_eq!(look(&own, "{cut"), None);
         assert_eq!(look(&own, r#"{"acts": true, "resolved": null}"#), Some(own.clone()));
         assert_eq!(look(&nested, r#"{"acts": true}"#), Some(nested.clone()));

@@ -177,7 +177,9 @@ impl Compared<'_> {
             return Told::new(Class::Stopped, "is stopped (SIGSTOP)");
         }
         let throttled = then.map_or(0, |then| process.group.throttled_nanos.saturating_sub(then.group.throttled_nanos));
-        if throttled.saturating_mul(STARVES_PART) >= self.between_nanos.max(1) {
+        // A throttled cgroup keeps nothing from a process that waits for something else.
+        let wants_a_processor = process.counting().any(|thread| matches!(thread.wait, Wait::Runs));
+        if wants_a_processor && throttled.saturating_mul(STARVES_PART) >= self.between_nanos.max(1) {
             let sentence = format!(
                 "has had no processor for {} of {}: its cgroup is throttled",
                 time(throttled),
@@ -190,8 +192,7 @@ impl Compared<'_> {
         if let Some(compiles) = self.compiles(process) {
             return compiles;
         }
-        let counting = process.threads.iter().take(process.counting.max(1));
-        let told: Vec<_> = counting.map(|thread| (self.thread(process, thread, followed), thread)).collect();
+        let told: Vec<_> = process.counting().map(|thread| (self.thread(process, thread, followed), thread)).collect();
         let is_main = |thread: &Thread| thread.thread == process.process;
         // An idle thread of a library waits for the main one, whose own wait is the reason.
         let main = told.iter().position(|(told, thread)| is_main(thread) && told.tells() > IDLES);

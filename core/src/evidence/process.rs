@@ -60,6 +60,11 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// The threads whose waits count.
+    pub fn counting(&self) -> impl Iterator<Item = &Thread> {
+        self.threads.iter().take(self.counting.max(1))
+    }
+
     /// Whether any of its threads has Python frames.
     pub fn has_python(&self) -> bool {
         self.threads.iter().any(|thread| !thread.python.is_empty())

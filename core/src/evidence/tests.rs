@@ -344,6 +344,9 @@ fn a_process_without_a_processor_is_starved() {
     tree.file("sys/fs/cgroup/job/cpu.stat", "usage_usec 6\nnr_throttled 9\nthrottled_usec 951000\n");
     let sentence = "has had no processor for 950 ms of 1.0 s: its cgroup is throttled";
     assert_eq!(tree.after(&before, 890, Depth::Kernel), told(Class::Starved, sentence));
+    tree.process(890, 1, "python3", 'S', "35 0x1 0x0", "hrtimer_nanosleep");
+    let (class, moves, _) = tree.after(&before, 890, Depth::Kernel);
+    assert_eq!((class, moves), (Class::Rests, false), "it wants no processor");
     let tree = Tree::new("queue");
     tree.process(890, 1, "python3", 'R', "running", "0").file("proc/890/task/890/schedstat", "0 0 1");
     let before = tree.look(890, Depth::Kernel);
