@@ -274,6 +274,43 @@ fn two_streams_that_wait_for_what_the_other_writes_behind_its_wait_are_a_circle(
 }
 
 #[test]
+fn a_circle_behind_kernels_that_may_have_ended_is_one() {
+    let rounds = |second: u64| {
+        let story = TestTrace::new().patient(0);
+        story.launch(0, 10, "k").about(0, 11, "cuEventRecord", 0xe1, 0);
+        story.about(1, 12, "cuStreamWaitEvent", 0xe1, 0).launch(1, 13, "k").write(1, 14, 0xa, 1);
+        story.wait(0, 15, 0xa, second).launch(0, 16, "k").about(0, 17, "cuEventRecord", 0xe1, 0);
+        story.about(1, 18, "cuStreamWaitEvent", 0xe1, 0).launch(1, 19, "k").write(1, 20, 0xa, 2);
+        story.waits(1, 30, "cuCtxSynchronize", None);
+        story
+    };
+    rounds(2).check(&[(Code::LG203, "cuStreamWaitEvent")]);
+    assert_eq!(rounds(2).diagnosis().verdicts[0].confidence, Confidence::Certain);
+    rounds(1).check(&[(Code::LG299, "k")]);
+    // A kernel that has not ended, because the driver calls its stream busy and nothing else is there, is what stands.
+    let story = TestTrace::new().patient(0);
+    story.launch(2, 9, "spin").driver_says_busy(2).about(2, 10, "cuEventRecord", 0xe2, 0);
+    story.about(0, 11, "cuStreamWaitEvent", 0xe2, 0).wait(0, 12, 0xa, 1).write(0, 13, 0xb, 1);
+    story.wait(1, 14, 0xb, 1).write(1, 15, 0xa, 1).waits(1, 30, SYNC, Some(0));
+    story.check(&[(Code::LG299, "spin")]);
+}
+
+#[test]
+fn many_rounds_without_a_circle_are_looked_through_once() {
+    let story = TestTrace::new().patient(0);
+    for round in 0..400 {
+        let at = 10 + 20 * round;
+        for (on, to, event) in [(0, 1, 0xe1), (1, 2, 0xe2), (2, 0, 0xe3)] {
+            let at = at + 5 * on as u64;
+            story.launch(on, at, "k").about(on, at + 1, "cuEventRecord", event, 0);
+            story.about(to, at + 2, "cuStreamWaitEvent", event, 0);
+        }
+    }
+    story.waits(1, 9_000, "cuCtxSynchronize", None);
+    assert_eq!(story.diagnosis().verdicts[0].code, Code::LG299);
+}
+
+#[test]
 fn a_circle_that_the_host_or_a_thread_may_break_is_slow_until_the_patience_is_over() {
     let circle = |patience: u64| {
         let story = TestTrace::new().patient(patience);

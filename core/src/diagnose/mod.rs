@@ -29,6 +29,7 @@ mod causes;
 pub(crate) mod chain;
 #[cfg(test)]
 mod collective_tests;
+mod cycles;
 mod decide;
 mod doubts;
 mod ends;

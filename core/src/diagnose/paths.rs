@@ -7,11 +7,12 @@
 //! Must not: say of a kernel that it will never end.
 
 use super::answers::Answers;
+use super::cycles::Cycles;
 use super::operation::{BusyStream, Extent, OperationSeen};
 use super::path::{culprit, End, Path, Peers, Step};
 use super::snapshot::{ColdLoadSeen, EventWaitSeen, HostFunctionSeen, Snapshot};
 use super::verdict::Culprit;
-use super::wait::{WaitSeen, WriteSeen};
+use super::wait::WaitSeen;
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
 use crate::replay::{in_turn, takes_time};
@@ -47,9 +48,10 @@ pub(super) struct Paths<'a> {
     /// By stream: its first launch of a graph that was launched before on another stream.
     again: HashMap<u32, (Nanos, Gate<'a>)>,
     pub answers: Answers,
-    ways: Cell<u32>,
+    pub(super) ways: Cell<u32>,
     /// Whether the path being followed has come through a hardware queue.
     pub(super) in_queue: Cell<bool>,
+    pub(super) cycles: Cycles,
 }
 
 impl<'a> Paths<'a> {
@@ -66,18 +68,20 @@ impl<'a> Paths<'a> {
             }
         }
         let waits = snapshot.waits.iter().map(|wait| (wait.stream.number, wait.at)).collect();
-        let (answers, ways, in_queue) = (Answers::of(snapshot), Cell::new(0), Cell::new(false));
-        Self { snapshot, busy, not_ready, waits, again: launched_again(snapshot), answers, ways, in_queue }
+        let (answers, ways, in_queue, cycles) =
+            (Answers::of(snapshot), Cell::new(0), Cell::new(false), Cycles::default());
+        Self { snapshot, busy, not_ready, waits, again: launched_again(snapshot), answers, ways, in_queue, cycles }
     }
 
     /// The path from the operations of a stream that were submitted until then; `None` if they are known to be complete.
     pub fn from(&self, stream: u32, until: Nanos) -> Option<Path<'a>> {
-        self.find(stream, until, &mut Vec::new())
+        let path = self.find(stream, until, &mut Vec::new())?;
+        Some(self.cycle_in_place_of(&path, stream, until).unwrap_or(path))
     }
 
     pub(super) fn find(&self, stream: u32, until: Nanos, way: &mut Way) -> Option<Path<'a>> {
         let busy = self.busy.get(&stream).copied().filter(|busy| busy.since() <= until)?;
-        if self.snapshot.has_passed(stream, until) {
+        if self.snapshot.has_passed(stream, until) || self.is_free_of_cycles(stream, until) {
             return None;
         }
         // Back at the waiting operation, or at one after it: a cycle. An earlier operation of the stream makes none.
@@ -104,6 +108,9 @@ impl<'a> Paths<'a> {
             }
         }
         way.pop();
+        if self.cycles.alone.get() {
+            return found.or_else(|| self.ends_unless_it_waits(busy, until));
+        }
         // The work that an event waits for may have ended. A collective of this stream is likelier not to have.
         let is_first = way.is_empty();
         let own = || self.runs(busy, until, is_first);
@@ -129,7 +136,7 @@ impl<'a> Paths<'a> {
 
     /// The operation that may still run, of those submitted until then; `None` where none takes time. A call shows that something has not ended
     /// (`is_waited_for`); another stream's wait for an event may be satisfied by now.
-    fn runs(&self, busy: &'a BusyStream, until: Nanos, is_waited_for: bool) -> Option<Path<'a>> {
+    pub(super) fn runs(&self, busy: &'a BusyStream, until: Nanos, is_waited_for: bool) -> Option<Path<'a>> {
         // Something before the first event that is not complete has not ended.
         let not_ready = self.not_ready.get(&busy.stream.number).copied().unwrap_or(Nanos::MAX);
         let number = busy.stream.number;
@@ -244,16 +251,15 @@ impl<'a> Paths<'a> {
 
     fn through_wait(&self, busy: &'a BusyStream, wait: &'a WaitSeen, way: &mut Way) -> Option<Path<'a>> {
         let writes = || wait.satisfying_writes.iter().chain(&wait.fills);
-        // An executed write, one before the wait on its stream, or a value seen in memory, ended the wait, even if the guard has seen no completion.
-        let has_run = |w: &WriteSeen| !w.outstanding || w.stream == busy.stream.number;
-        if wait.satisfied || writes().any(has_run) && wait.holds.is_none() {
+        if wait.is_over() {
             return None;
         }
         let itself = || culprit(busy, &operation_at(busy, wait.at));
         // The writer most likely to run decides: one is enough. One that nothing holds back has run, unless memory shows otherwise.
         let mut paths = Vec::new();
         for writer in writes().filter(|w| w.outstanding) {
-            let unseen = || self.oldest(writer.stream, writer.at).filter(|_| wait.holds.is_some());
+            let stands = wait.holds.is_some() && !self.cycles.alone.get();
+            let unseen = || self.oldest(writer.stream, writer.at).filter(|_| stands);
             let path = self.find(writer.stream, writer.at, way).or_else(unseen)?;
             paths.push(path.behind(Step::Writer(wait, writer.stream)));
         }

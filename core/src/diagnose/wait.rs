@@ -43,6 +43,15 @@ pub struct WaitSeen {
     pub overtaken: bool,
 }
 
+impl WaitSeen {
+    /// Whether an executed write, one before the wait on its stream, or a value seen in memory has ended it, even if the guard has seen no completion.
+    pub fn is_over(&self) -> bool {
+        let has_run = |write: &WriteSeen| !write.outstanding || write.stream == self.stream.number;
+        let mut writes = self.satisfying_writes.iter().chain(&self.fills);
+        self.satisfied || writes.any(has_run) && self.holds.is_none()
+    }
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Submitter {
     pub entry_point: EntryPoint,

@@ -74,7 +74,7 @@ impl HangReport {
         // Waits in a verdict's chain are not repeated.
         let chains = || self.verdicts.iter().flat_map(|verdict| &verdict.chain).chain(&self.slow);
         let is_said = |wait: &&WaitSeen| chains().any(|line| *line == chain::wait(wait));
-        let waits: Vec<_> = self.snapshot.waits.iter().filter(|wait| !is_said(wait)).collect();
+        let waits: Vec<_> = self.snapshot.waits.iter().filter(|wait| !wait.is_over() && !is_said(wait)).collect();
         if !waits.is_empty() {
             lines.push("unsatisfied waits:".to_owned());
         }
