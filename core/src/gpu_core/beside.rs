@@ -6,15 +6,18 @@
 //!
 //! Must not: take a verdict back. A core is of one moment, and of the process's own devices.
 
-use super::{GpuCore, GpuDevice, GpuKernel};
+use super::{Doing, GpuCore, GpuDevice, GpuFrame, GpuKernel, GpuPlace};
 use crate::api::{counted, Code};
 use crate::demangle::demangle;
-use crate::diagnose::{Confidence, OperationSeen, Verdict};
+use crate::diagnose::{Confidence, Extent, OperationSeen, Verdict};
 
 const MOST_NAMED: usize = 3;
 
 const FIX: &str = "have every thread that the barrier counts arrive at it, in each phase, and every announced byte copied, also on the paths that \
                    leave a loop early";
+
+const FIX_OF_GRID: &str =
+    "have every block of the grid call grid.sync() equally often, also those that leave a loop early or have no work";
 
 impl GpuCore {
     /// A sentence of the core on each verdict on which it has anything to say.
@@ -42,17 +45,47 @@ impl GpuCore {
                 verdict.title = Code::LG210.title().to_owned();
                 verdict.sentence = format!("{said}.");
                 verdict.fix = FIX.to_owned();
+            } else if let Some(said) =
+                verdict.culprits.iter().find_map(|culprit| self.grid_never_meets(&culprit.operation))
+            {
+                verdict.chain.push(verdict.sentence.clone());
+                // A core of the moment at which a grid ends shows the same.
+                (verdict.code, verdict.confidence) = (Code::LG210, Confidence::Likely);
+                verdict.title = Code::LG210.title().to_owned();
+                verdict.sentence = format!("{said}.");
+                verdict.fix = FIX_OF_GRID.to_owned();
             }
         }
+    }
+
+    /// How the rest of a cooperative grid waits for the whole grid, of which blocks have ended. The driver's count of such a grid's blocks is too
+    /// small, so the launch says how many there were: all were resident at once.
+    fn grid_never_meets(&self, operation: &OperationSeen) -> Option<String> {
+        let Some(Extent::Grid { blocks, .. }) = operation.extent.filter(|_| operation.at_once) else { return None };
+        let named = names(operation);
+        let (_, kernel) = self.resident().find(|(_, kernel)| kernel.is_named(&named))?;
+        let ended = blocks.checked_sub(kernel.blocks_resident).filter(|ended| *ended > 0)?;
+        let meets = |place: &GpuPlace| place.doing == Doing::WaitsAtGridBarrier;
+        // Their blocks' other threads wait for those that are at the grid's barrier.
+        let waits =
+            |place: &GpuPlace| meets(place) || matches!(place.doing, Doing::WaitsAtBarrier | Doing::WaitsForLanes);
+        let place = kernel.places.iter().find(|place| meets(place)).filter(|_| kernel.places.iter().all(waits))?;
+        let line = place.frames.last().and_then(GpuFrame::line_in_words).map(|line| format!(" ({line})"));
+        Some(format!(
+            "{}: {} of {} of its grid wait for the whole grid{}, and {ended} {} ended: the blocks synchronize the grid unequal numbers of times",
+            kernel.name,
+            kernel.blocks_resident,
+            counted(blocks, "block"),
+            line.unwrap_or_default(),
+            if ended == 1 { "has" } else { "have" }
+        ))
     }
 
     /// How an operation's kernel waits inside itself, for ever.
     fn waits_inside(&self, operation: &OperationSeen) -> Option<String> {
         let named = names(operation);
         let mut found = self.resident().filter(|(_, kernel)| kernel.is_named(&named));
-        found.find_map(|(_, kernel)| {
-            Some(format!("{}: {}", kernel.name, kernel.stuck()?.sentence(kernel.blocks_resident)))
-        })
+        found.find_map(|(_, kernel)| Some(kernel.wait_line(kernel.stuck()?)))
     }
 
     fn resident(&self) -> impl Iterator<Item = (&GpuDevice, &GpuKernel)> {

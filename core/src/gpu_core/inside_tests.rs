@@ -97,8 +97,8 @@ const EXPECTED: [(&str, bool, &[&str]); 11] = [
         "wrong_phase",
         true,
         &[
-            "gemm: 2 of 2 blocks: warp 1 waits at the mbarrier at smem+0x400 (wrong_phase.cu:28) for phase 0: 1 of 1 arrivals is missing; wrong_phase.cu:22 arrives there: warp 0 waits at the mbarrier at smem+0x408 (wrong_phase.cu:19)",
-            "gemm: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x408 (wrong_phase.cu:19) for phase 0: 1 of 1 arrivals is missing; wrong_phase.cu:31 arrives there: warp 1 waits at the mbarrier at smem+0x400 (wrong_phase.cu:28)",
+            "gemm: 2 of 2 blocks: warp 1 waits at the mbarrier at smem+0x400 (wrong_phase.cu:28) for phase 0: 1 of 1 arrivals is missing; wrong_phase.cu:22 arrives there: warp 0 waits at the mbarrier at smem+0x408 (wrong_phase.cu:19): a circle, each of the two mbarriers waits for the other",
+            "gemm: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x408 (wrong_phase.cu:19) for phase 0: 1 of 1 arrivals is missing; wrong_phase.cu:31 arrives there: warp 1 waits at the mbarrier at smem+0x400 (wrong_phase.cu:28): a circle, each of the two mbarriers waits for the other",
         ],
     ),
     (
@@ -119,15 +119,15 @@ const EXPECTED: [(&str, bool, &[&str]); 11] = [
         "exited_producer",
         true,
         &[
-            "attention: 3 of 3 blocks: warps 4 to 7 wait at the mbarrier at smem+0x8410 (exited_producer.cu:43) for phase 1: 1 of 1 arrivals is missing; exited_producer.cu:34 arrives there: warps 0 to 3 have exited",
+            "attention: 3 of 3 blocks: warps 4 to 7 wait at the mbarrier at smem+0x8410 (exited_producer.cu:43) for phase 1: 1 of 1 arrivals is missing; exited_producer.cu:34 arrives there: warps 0 to 3 have exited; no arrival of that phase is made or ahead: if all were made before, the phase that is meant is over",
         ],
     ),
     (
         "opposite_order",
         true,
         &[
-            "exchange: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x400 (opposite_order.cu:18) for phase 0: 1 of 1 arrivals is missing; opposite_order.cu:24 arrives there: warp 1 waits at the mbarrier at smem+0x408 (opposite_order.cu:22)",
-            "exchange: 2 of 2 blocks: warp 1 waits at the mbarrier at smem+0x408 (opposite_order.cu:22) for phase 0: 1 of 1 arrivals is missing; opposite_order.cu:20 arrives there: warp 0 waits at the mbarrier at smem+0x400 (opposite_order.cu:18)",
+            "exchange: 2 of 2 blocks: warp 0 waits at the mbarrier at smem+0x400 (opposite_order.cu:18) for phase 0: 1 of 1 arrivals is missing; opposite_order.cu:24 arrives there: warp 1 waits at the mbarrier at smem+0x408 (opposite_order.cu:22): a circle, each of the two mbarriers waits for the other",
+            "exchange: 2 of 2 blocks: warp 1 waits at the mbarrier at smem+0x408 (opposite_order.cu:22) for phase 0: 1 of 1 arrivals is missing; opposite_order.cu:20 arrives there: warp 0 waits at the mbarrier at smem+0x400 (opposite_order.cu:18): a circle, each of the two mbarriers waits for the other",
         ],
     ),
     (

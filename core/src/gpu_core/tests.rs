@@ -287,7 +287,9 @@ fn damage_anywhere_is_taken() {
 #[test]
 fn verdicts_are_told_what_was_on_the_device() {
     use crate::api::{Call, Code, NodeKind, StreamKind};
-    use crate::diagnose::{Confidence, Culprit, GraphPartSeen, GraphSeen, OperationSeen, Origin, StreamRef, Verdict};
+    use crate::diagnose::{
+        Confidence, Culprit, Extent, GraphPartSeen, GraphSeen, OperationSeen, Origin, StreamRef, Verdict,
+    };
     let stream = StreamRef { number: 1, handle: 0, kind: StreamKind::Blocking, context: 0 };
     let verdict = |code: Code, function: Option<&str>, graph: &[&str]| {
         let mut operation = OperationSeen::new(
@@ -335,6 +337,27 @@ fn verdicts_are_told_what_was_on_the_device() {
     }
     let said = inside.beside(&verdict(Code::LG299, Some(exchange), &[]));
     assert_eq!(said, ["LG210 in place of LG299: exchange<<<(2,1,1), (64,1,1)>>> keeps itself from ending"]);
+    let launched = |blocks: u64, at_once: bool| {
+        let mut verdict = verdict(Code::LG299, Some("_Z9grid_syncPViPi"), &[]);
+        let operation = &mut verdict[0].culprits[0].operation;
+        (operation.extent, operation.at_once) = (Some(Extent::Grid { blocks, threads: 64, resident: None }), at_once);
+        verdict
+    };
+    // One block of the four spins in place of the second of its grid's synchronizations; it then ends.
+    let mut grid = core("grid_sync");
+    let sharpened = |grid: &GpuCore, mut verdict: Vec<Verdict>| {
+        grid.sharpen(&mut verdict);
+        (verdict[0].code, verdict[0].confidence, verdict[0].sentence.clone())
+    };
+    assert_eq!(sharpened(&grid, launched(5, true)).0, Code::LG299, "a block that runs may meet the others");
+    let kernel = &mut grid.devices[0].kernels[0];
+    kernel.places.retain(|place| place.doing != Doing::Loops);
+    kernel.blocks_resident -= 1;
+    let sentence = "grid_sync: 3 of 4 blocks of its grid wait for the whole grid (spin.cu:44), and 1 has ended: the blocks synchronize the grid \
+                    unequal numbers of times.";
+    assert_eq!(sharpened(&grid, launched(4, true)), (Code::LG210, Confidence::Likely, sentence.to_owned()));
+    assert_eq!(sharpened(&grid, launched(3, true)).0, Code::LG299);
+    assert_eq!(sharpened(&grid, launched(4, false)).0, Code::LG299, "a block may not have begun");
     let mut core = core("barrier_and_spin");
     let launch = "barrier_and_spin<<<(2,1,1), (64,1,1)>>>";
     let named = "_Z16barrier_and_spinPViPi";

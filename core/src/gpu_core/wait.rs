@@ -92,14 +92,19 @@ impl GpuKernel {
     /// A sentence for each state in which blocks wait; at most so many, and a line for the others.
     pub fn wait_lines(&self) -> Vec<String> {
         let shown = if self.waits.len() > MOST_SENTENCES + 1 { MOST_SENTENCES } else { self.waits.len() };
-        let mut lines: Vec<_> = self.waits[..shown]
-            .iter()
-            .map(|wait| format!("{}: {}", self.name, wait.sentence(self.blocks_resident)))
-            .collect();
+        let mut lines: Vec<_> = self.waits[..shown].iter().map(|wait| self.wait_line(wait)).collect();
         if shown < self.waits.len() {
             lines.push(format!("{}: and {}", self.name, counted((self.waits.len() - shown) as u64, "more wait")));
         }
         lines
+    }
+
+    pub(super) fn wait_line(&self, wait: &GpuWait) -> String {
+        let circle = match self.waits.iter().any(|other| wait.is_in_circle_with(other)) {
+            true => ": a circle, each of the two mbarriers waits for the other",
+            false => "",
+        };
+        format!("{}: {}{circle}", self.name, wait.sentence(self.blocks_resident))
     }
 
     /// The first wait that nothing in its block can end.
@@ -121,7 +126,41 @@ impl GpuWait {
         };
         let at = place_in_words(self.wait, self.address, self.barrier);
         let line = in_brackets(&self.frames);
-        format!("{blocks}: {} {verb} {at}{line}{}{}", warps_in_words(&self.warps), self.missing(), self.who())
+        let over = match self.may_be_for_an_ended_phase() {
+            true => {
+                "; no arrival of that phase is made or ahead: if all were made before, the phase that is meant is over"
+            }
+            false => "",
+        };
+        format!("{blocks}: {} {verb} {at}{line}{}{}{over}", warps_in_words(&self.warps), self.missing(), self.who())
+    }
+
+    /// Whether each of two mbarriers of a block lacks arrivals that the warps at the other would make.
+    fn is_in_circle_with(&self, other: &Self) -> bool {
+        let leads = |from: &Self, to: &Self| {
+            let is_there = |party: &&GpuParty| party.wait == Some(WaitFor::Mbarrier) && party.address == to.address;
+            let ahead = from.parties.iter().filter(|party| party.leads_to_arrival == Some(true));
+            // Another warp that would arrive is another way out.
+            from.arrivals_certain
+                && ahead.clone().count() == 1
+                && ahead.clone().all(|party| is_there(&party) && !party.in_other_block)
+        };
+        let both = [self, other];
+        both.iter().all(|wait| wait.stuck && wait.wait == WaitFor::Mbarrier)
+            && self.address != other.address
+            && self.first_block == other.first_block
+            && leads(self, other)
+            && leads(other, self)
+    }
+
+    /// Whether the open phase of the mbarrier lacks all its arrivals, and no warp of the block is ahead of one.
+    fn may_be_for_an_ended_phase(&self) -> bool {
+        let leads = |party: &GpuParty| party.leads_to_arrival == Some(true);
+        self.stuck
+            && self.arrivals_certain
+            && self.arrivals_missing.is_some_and(|missing| missing > 0 && Some(missing) == self.arrivals_expected)
+            && self.bytes_missing == Some(0)
+            && !self.parties.iter().any(leads)
     }
 
     fn missing(&self) -> String {
