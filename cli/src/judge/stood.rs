@@ -50,10 +50,13 @@ impl Stood {
         }
     }
 
-    /// Whether every call that it waits in began after this time.
+    /// Whether every call that it waits in began after this time; without a call, all the work that stands still and takes time on the device.
     pub fn began_after(&self, time: Nanos) -> bool {
-        let mut calls = self.report().waited_in().peekable();
-        calls.peek().is_some() && calls.all(|call| call.entered > time)
+        let report = self.report();
+        let calls = report.waited_in().map(|call| call.entered);
+        let work = || report.snapshot.streams.iter().filter_map(|stream| Some(stream.timed().next()?.at)).collect();
+        let begins: Vec<_> = Some(calls.collect::<Vec<_>>()).filter(|calls| !calls.is_empty()).unwrap_or_else(work);
+        !begins.is_empty() && begins.iter().all(|began| *began > time)
     }
 
     pub fn report_mut(&mut self) -> &mut HangReport {
@@ -149,4 +152,23 @@ impl Course {
 /// Whether the summary says that the guard has ended the process, as `LAZYGUARD_ON_HANG` says.
 pub(crate) fn is_by_the_guard(summary: &Summary) -> bool {
     summary.ended.starts_with("ended by")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::test_samples::{hang_report, recording};
+    use std::path::Path;
+
+    #[test]
+    fn work_that_no_call_waits_for_begins_when_it_was_submitted() {
+        let mut report = hang_report(&recording("0", true), Path::new(""));
+        report.snapshot.blocked.clear();
+        let submitted = report.snapshot.streams.iter().filter_map(|stream| Some(stream.timed().next()?.at)).min();
+        let submitted = submitted.expect("work in flight");
+        let began_after = |report: &HangReport, time| Stood::Hang(report.clone()).began_after(time);
+        assert_eq!([submitted - 1, submitted].map(|time| began_after(&report, time)), [true, false]);
+        report.snapshot.streams.clear();
+        assert!(!began_after(&report, 0), "nothing of it is known");
+    }
 }

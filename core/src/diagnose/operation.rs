@@ -154,7 +154,7 @@ pub struct BusyStream {
 }
 
 impl BusyStream {
-    pub(crate) fn timed(&self) -> impl Iterator<Item = &OperationSeen> {
+    pub fn timed(&self) -> impl Iterator<Item = &OperationSeen> {
         // The table of streams knows of the oldest one when its record is gone.
         let is_listed = self.operations.iter().any(|op| op.at == self.oldest.at);
         let oldest = (!is_listed).then_some(&self.oldest);
