@@ -62,20 +62,34 @@ constexpr size_t kLocalBytesAtStart = 1024;
 class ContextLock {
  public:
   void lock() {
+    const HostWait wait(SeenThread::For::context_lock, this);
     for (;;) {
       ++wanted_;
       const bool held = lock_.try_lock_for(kPause);
       --wanted_;
-      if (held || lock_.try_lock_for(50 * kPause)) return;
+      if (held || lock_.try_lock_for(50 * kPause)) break;
     }
+    context_lock_taken(this);
   }
-  void lock_to_load() { lock_.lock(); }
-  void unlock() { lock_.unlock(); }
+  void lock_to_load() {
+    const HostWait wait(SeenThread::For::context_lock, this);
+    lock_.lock();
+    context_lock_taken(this);
+  }
+  void unlock() {
+    context_lock_left(this);
+    lock_.unlock();
+  }
   void lock_shared() {
     for (int n = 0; n < 10 && wanted_ > 0; ++n) std::this_thread::sleep_for(kPause / 10);
+    const HostWait wait(SeenThread::For::context_lock, this);
     lock_.lock_shared();
+    context_lock_taken(this);
   }
-  void unlock_shared() { lock_.unlock_shared(); }
+  void unlock_shared() {
+    context_lock_left(this);
+    lock_.unlock_shared();
+  }
 
  private:
   static constexpr std::chrono::microseconds kPause{1000};

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <deque>
 #include <string>
+#include <unordered_map>
 
 #include "context.hpp"
 #include "entry.hpp"
@@ -26,6 +27,7 @@ struct Engine {
   std::mutex mutex;
   std::condition_variable progress;  // an op has completed
   unsigned waiting = 0;              // threads that wait for progress
+  uint64_t moves = 0;                // ops submitted and completed
   std::vector<Worker *> idle;
   std::deque<OpRef> waiting_for_room;  // kernels that the device has no room for, oldest first
   uint64_t free_threads = kMultiprocessors * kThreadsPerMultiprocessor;
@@ -129,6 +131,7 @@ void complete(const OpRef &finished) {
 
   Op &op = *finished;
   op.done = true;
+  e.moves++;
   op.completed_ns = now_ns();
   op.context->unfinished.erase(op.unfinished_at);
   if (op.stream) {
@@ -183,6 +186,8 @@ void depend(const OpRef &op, const OpRef &on) {
 
 void add_unfinished(Context &context, const OpRef &op) {
   op->context = &context;
+  op->tag = thread_tag();
+  engine().moves++;
   context.unfinished.push_back(op);
   op->unfinished_at = std::prev(context.unfinished.end());
 }
@@ -237,6 +242,8 @@ void enter_queue(const OpRef &kernel, Stream &stream) {
 // False where there is room only because all work is lost.
 bool wait_for_room(std::unique_lock<std::mutex> &hold, Stream &stream) {
   Engine &e = engine();
+  if (stream.queued < kQueueDepth) return true;
+  const HostWait wait(SeenThread::For::room, &stream);
   e.waiting++;
   while (stream.queued >= kQueueDepth && !e.lost) e.progress.wait(hold);
   e.waiting--;
@@ -345,6 +352,7 @@ bool is_done(const OpRef &op) {
 void wait_until_done(const OpRef &op) {
   Engine &e = engine();
   std::unique_lock<std::mutex> hold(e.mutex);
+  const HostWait wait(SeenThread::For::op, op.get());
   e.waiting++;
   while (!op->done && !e.lost) e.progress.wait(hold);
   e.waiting--;
@@ -352,6 +360,7 @@ void wait_until_done(const OpRef &op) {
 
 void look_until_done(const OpRef &op) {
   Engine &e = engine();
+  const HostWait wait(SeenThread::For::op, op.get());
   const auto ends = [&] {
     std::lock_guard<std::mutex> hold(e.mutex);
     return op->done || e.lost;
@@ -370,6 +379,36 @@ void look_at_kernels(const std::function<void(const std::vector<Running> &, cons
   for (const OpRef &op : e.waiting_for_room)
     if (op->function) wait.push_back({op->context, op->function, op->grid, 0});
   look(run, wait);
+}
+
+uint64_t look_at_waits(const LookAtWaits *look) {
+  Engine &e = engine();
+  std::lock_guard<std::mutex> hold(e.mutex);
+  const auto number = [](const auto *object) { return reinterpret_cast<uint64_t>(object); };
+  std::unordered_map<uint64_t, uint64_t> oldest;  // of each stream
+  each_context([&](Context &context) {
+    for (const OpRef &op : context.unfinished) {
+      if (op->stream) oldest.emplace(number(op->stream.get()), number(op.get()));
+      const bool is_kernel = op->kind == Op::Kind::kernel;
+      const bool has_room = !is_kernel || op->threads_taken;
+      const SeenOp seen{number(op.get()), op->tag, is_kernel,
+                        op->unmet ? SeenOp::State::behind : has_room ? SeenOp::State::runs : SeenOp::State::no_room, op->stream.get()};
+      look->op(look->user, &seen);
+      for (const OpRef &dependent : op->dependents) look->waits(look->user, number(dependent.get()), number(op.get()));
+      for (const OpRef &next : op->behind) look->waits(look->user, number(next.get()), number(op.get()));
+      // Room comes from any kernel that has taken some.
+      for (const OpRef &kernel : e.waiting_for_room)
+        if (op->threads_taken) look->waits(look->user, number(kernel.get()), number(op.get()));
+    }
+  });
+  const auto with_oldest = [&](const SeenThread *thread) {
+    SeenThread seen = *thread;
+    if (seen.what == SeenThread::For::room) seen.id = oldest[seen.id];
+    look->thread(look->user, &seen);
+  };
+  each_waiting_thread([](void *user, const SeenThread *thread) { (*static_cast<decltype(with_oldest) *>(user))(thread); },
+                      const_cast<void *>(static_cast<const void *>(&with_oldest)));
+  return e.moves;
 }
 
 void lose_all_work(CUresult error) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "kernel_table.h"
+#include "waits.hpp"
 
 namespace lgsim {
 
@@ -55,6 +56,7 @@ struct Op {
   lgsim_grid grid;
 
   // Guarded by engine_mutex().
+  uint64_t tag = 0;  // waits.hpp
   Context *context = nullptr;
   StreamRef stream;  // null for barriers, markers and the inside of graphs
   unsigned unmet = 0;
@@ -92,6 +94,9 @@ OpRef mark_stream(const StreamRef &stream);
 // Nothing submitted to the context from now on starts until all that is in flight in it now has completed, which is when the
 // returned op does.
 OpRef raise_barrier(Context &context);
+
+// What WaitsTable::look does.
+uint64_t look_at_waits(const LookAtWaits *look);
 
 bool is_done(const OpRef &op);
 // Returns once the op is done, or the device's work is lost.

@@ -18,6 +18,7 @@
 #include "context.hpp"
 #include "entry.hpp"
 #include "settings.hpp"
+#include "waits.hpp"
 
 namespace lgsim {
 namespace {
@@ -90,6 +91,8 @@ CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTable
   if (!ppExportTable || !pExportTableId) return CUDA_ERROR_INVALID_VALUE;
   [[maybe_unused]] static const bool completed = complete_all();
   *ppExportTable = nullptr;
+  static const WaitsTable waits{sizeof waits, set_thread_tag, look_at_waits};
+  if (!std::memcmp(kWaitsTable, pExportTableId->bytes, sizeof kWaitsTable)) *ppExportTable = &waits;
   for (const Table &table : kTables)
     if (!std::memcmp(table.id, pExportTableId->bytes, sizeof table.id)) *ppExportTable = table.word.data();
   return *ppExportTable ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;

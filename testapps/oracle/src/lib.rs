@@ -1,0 +1,15 @@
+//! The oracle: random programs, what the simulated driver knows of their end, and what the guard says of it.
+//!
+//! [`generate`] makes a [`Program`] of a seed. `player.cpp` plays it, bare and under the guard ([`play`]), and writes down whether it has completed or is
+//! stuck for ever, and who then waits for whom ([`truth`]). [`properties`] compares the guard's report with that.
+//!
+//! Must not: depend on a crate of the guard, nor take anything for the truth that the guard has written.
+
+pub mod campaign;
+pub mod generate;
+pub mod play;
+pub mod program;
+pub mod properties;
+pub mod truth;
+
+pub use program::{Program, Step};

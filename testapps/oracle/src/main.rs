@@ -1,0 +1,83 @@
+//! Plays many programs, and prints those that show something, made small, as files for `testapps/oracle/programs`.
+//!
+//!     cargo run -p lazyguard-oracle -- [--programs N] [--seed N] [--first N] [--seconds N] [--beside N] [--mode MODE] [--keep FOLDER] [--as-found]
+//!     cargo run -p lazyguard-oracle -- --play FILE [--mode MODE]
+//!     cargo run -p lazyguard-oracle -- --show NUMBER [--seed N]
+#![expect(clippy::print_stdout, reason = "a program for people")]
+
+use lazyguard_oracle::campaign::{check_whole, play, Find, Plan};
+use lazyguard_oracle::generate::tree;
+use lazyguard_oracle::play::Mode;
+use lazyguard_oracle::properties::Found;
+use lazyguard_oracle::Program;
+use proptest::strategy::ValueTree;
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+fn main() -> ExitCode {
+    match run(std::env::args().skip(1).collect()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(why) => {
+            println!("{why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// How many finds there are.
+fn run(arguments: Vec<String>) -> Result<usize, String> {
+    let mut options = HashMap::new();
+    let mut words = arguments.into_iter();
+    while let Some(name) = words.next() {
+        let value =
+            if name == "--as-found" { String::new() } else { words.next().ok_or(format!("{name}: no value"))? };
+        options.insert(name, value);
+    }
+    let number = |name: &str, default: u64| {
+        options.get(name).map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name} {text}: no number")))
+    };
+    let mode = options.get("--mode").map(|name| Mode::named(name).ok_or(format!("no mode {name}"))).transpose()?;
+    let seed = number("--seed", 1)?;
+    if let Some(file) = options.get("--play") {
+        let program = Program::parse(&fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?)?;
+        let found = check_whole("oracle-played", &program, mode.unwrap_or(Mode::Default));
+        match &found {
+            Found::Good(end) => println!("{end}"),
+            Found::Bad(property, facts) => println!("{property}: {facts}"),
+        }
+        return Ok(usize::from(matches!(found, Found::Bad(..))));
+    }
+    if options.contains_key("--show") {
+        print!("{}", tree(seed, number("--show", 0)?).current());
+        return Ok(0);
+    }
+    let plan = Plan {
+        seed,
+        first: number("--first", 0)?,
+        programs: number("--programs", 100)?,
+        time: Duration::from_secs(number("--seconds", 3600)?),
+        beside: number("--beside", 8)? as usize,
+        mode,
+        smaller: !options.contains_key("--as-found"),
+    };
+    let results = play(&plan, |find: &Find| {
+        let text = find.file(seed);
+        println!("--- {text}--- {}\n", find.facts);
+        if let Some(folder) = options.get("--keep") {
+            let path =
+                Path::new(folder).join(format!("{}-{seed}-{}.txt", find.property.replace(' ', "-"), find.number));
+            if let Err(error) = fs::write(&path, text) {
+                println!("{}: {error}", path.display());
+            }
+        }
+    });
+    for (end, count) in &results.good {
+        println!("{count} {end}");
+    }
+    println!("{} passed, {} failed", results.good.values().sum::<u64>(), results.finds.len());
+    Ok(results.finds.len())
+}

@@ -1,0 +1,242 @@
+//! What has to hold between the truth of a run and what the guard did and said.
+
+use crate::play::{Mode, Played, Stage, THRESHOLD};
+use crate::program::Program;
+use crate::truth::Stuck;
+use lazyguard_e2e::{report_of, Json, Work};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// How often what differs is played again, bare and guarded, before the guard is blamed: programs may end in more than one way.
+const AGAIN: usize = 4;
+/// The driver is asked right after a report; some drivers' answers are of no use.
+const ASKED: Duration = Duration::from_secs(3);
+
+/// What a program showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Everything holds; how it ended.
+    Good(&'static str),
+    /// A property does not hold: its name, and the facts.
+    Bad(&'static str, String),
+}
+
+/// Plays a program bare and in a mode.
+///
+/// # Panics
+///
+/// Where something is not built, or the command cannot read the recording.
+pub fn check(name: &str, program: &Program, mode: Mode) -> Found {
+    let work = Work::new(name);
+    let stage = Stage::new(&work, program);
+    let bare = stage.bare();
+    if bare.moved || bare.truth.is_none() {
+        return Found::Bad("oracle", format!("bare it neither ended nor stayed as it was: {}", bare.outcome));
+    }
+    let played = stage.guarded(mode, |stuck, hang| is_complete(hang) && said_well(stuck, program, hang).is_ok());
+    match (&played.truth, played.stuck()) {
+        (None, _) => Found::Bad("harm", format!("guarded it neither ended nor was stuck: {}", played.outcome)),
+        (_, Some(stuck)) if bare.completed().is_some() => {
+            match only_guarded(&stage, mode, |played| played.stuck().is_some()) {
+                true => Found::Bad("harm", format!("it completes bare and is stuck guarded: {stuck:#?}")),
+                false => judge_stuck(&work, program, mode, stuck, &played),
+            }
+        }
+        (_, Some(stuck)) => judge_stuck(&work, program, mode, stuck, &played),
+        _ => judge_completed(&stage, mode, &bare, &played),
+    }
+}
+
+/// Whether guarded runs are so each time, and bare ones never.
+fn only_guarded(stage: &Stage<'_>, mode: Mode, so: impl Fn(&Played) -> bool) -> bool {
+    (0..AGAIN).all(|_| !so(&stage.bare()) && so(&stage.guarded(mode, |_, _| true)))
+}
+
+fn judge_completed(stage: &Stage<'_>, mode: Mode, bare: &Played, played: &Played) -> Found {
+    let longest = played.completed().unwrap_or_default();
+    // What has consequences has them for what takes long, too: that is what the setting says.
+    let excused = mode.acts() && u128::from(longest) >= THRESHOLD.as_millis();
+    if bare.completed().is_some() && bare.end() != played.end() && !excused {
+        let as_bare = bare.end();
+        if only_guarded(stage, mode, |played| played.end() != as_bare) {
+            return Found::Bad(
+                "harm",
+                format!("it ends otherwise than bare: {}\nbare: {}", played.outcome, bare.outcome),
+            );
+        }
+    }
+    if let Some(line) = played.outcome.stderr.lines().find(|line| !line.starts_with("lazyguard: ")) {
+        return Found::Bad("harm", format!("a line that bare runs do not have: {line}"));
+    }
+    if let Some(hang) = played.hang.as_ref().filter(|hang| hang["status"] == "hang") {
+        let certain = verdicts(hang).iter().any(|verdict| verdict["confidence"] == "certain");
+        if certain || u128::from(longest) < THRESHOLD.as_millis() {
+            return Found::Bad(
+                "no false hang",
+                format!("its longest call took {longest} ms, and the report is {}", in_short(hang)),
+            );
+        }
+    }
+    Found::Good(if longest as u128 >= THRESHOLD.as_millis() { "slow" } else { "completed" })
+}
+
+fn judge_stuck(work: &Work, program: &Program, mode: Mode, stuck: &Stuck, played: &Played) -> Found {
+    if played.moved && !mode.acts() {
+        return Found::Bad("oracle", format!("guarded it was stuck, and moved: {stuck:#?}"));
+    }
+    if !stuck.in_a_call() {
+        return Found::Good("stuck outside the driver");
+    }
+    let Some(hang) = &played.hang else {
+        return Found::Bad("silence", format!("nothing is said of it: {}\n{stuck:#?}", played.outcome));
+    };
+    if let Err(why) = said_well(stuck, program, hang) {
+        let property = if hang["status"] == "hang" { "truth" } else { "silence" };
+        return Found::Bad(property, format!("{why}\n{}\n{}", in_short(hang), played.outcome.stderr));
+    }
+    match the_recording_alone(work, &played.out, hang) {
+        Some(other) if !mode.acts() => {
+            Found::Bad("recording", format!("live: {}\nfrom the recording alone: {other}", in_short(hang)))
+        }
+        _ if verdicts(hang).iter().any(|verdict| verdict["code"] == "LG299") => {
+            Found::Good("stuck, by no known pattern")
+        }
+        _ => Found::Good("stuck"),
+    }
+}
+
+fn verdicts(hang: &Json) -> &[Json] {
+    hang["verdicts"].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// Code, confidence and sentence of each verdict.
+fn in_short(hang: &Json) -> String {
+    let one = |verdict: &Json| format!("{} ({}) {}", verdict["code"], verdict["confidence"], verdict["sentence"]);
+    format!("{}: {}", hang["status"], verdicts(hang).iter().map(one).collect::<Vec<_>>().join("; "))
+}
+
+/// Whether nothing is to be added to a report of a hang: the driver was asked, or has had the time to be.
+fn is_complete(hang: &Json) -> bool {
+    let at = |pointer: &str| hang[pointer].as_u64().unwrap_or_default();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let age = now.saturating_sub(Duration::from_nanos(at("armed_unix_nanos") + at("at")));
+    hang["asked"] == true || age > ASKED
+}
+
+/// Whether a report of a program that is stuck is right.
+///
+/// # Errors
+///
+/// Why it is not, or not yet.
+fn said_well(stuck: &Stuck, program: &Program, hang: &Json) -> Result<(), String> {
+    if hang["status"] != "hang" {
+        return Err(format!("it is called {}", hang["status"]));
+    }
+    let verdicts = verdicts(hang);
+    if verdicts.is_empty() {
+        return Err("there is no verdict".to_owned());
+    }
+    let lines: BTreeSet<u64> = stuck.culprits(program).iter().map(|id| stuck.ops[id].line).collect();
+    for verdict in verdicts {
+        let culprits = verdict["culprits"].as_array().map_or(&[][..], Vec::as_slice);
+        // What is possible, or says so, is that an operation or one after it in its stream does not end.
+        let sentence = verdict["sentence"].as_str().unwrap_or_default();
+        let vague = verdict["confidence"] == "possible" || sentence.contains("or an operation after it has not ended");
+        let known =
+            culprits.iter().any(|culprit| lines.iter().any(|line| is_that(stuck, program, culprit, *line, vague)));
+        if !culprits.is_empty() && !known {
+            let may: Vec<_> =
+                lines.iter().filter_map(|line| program.step_of_line(*line)).map(ToString::to_string).collect();
+            return Err(format!("its culprits are none of {may:?}: {culprits:?}"));
+        }
+        fits(stuck, program, verdict)?;
+    }
+    Ok(())
+}
+
+/// Whether a culprit is the step of a line: its stream, its call, its kernel; its stream alone, where the report is vague.
+fn is_that(stuck: &Stuck, program: &Program, culprit: &Json, line: u64, vague: bool) -> bool {
+    let Some(step) = program.step_of_line(line) else { return false };
+    let stream = step.get("stream").and_then(|stream| usize::try_from(stream).ok()).unwrap_or(usize::MAX);
+    let is_its_stream = match program.streams.get(stream).copied() {
+        Some("legacy") => culprit["stream"]["kind"].as_str().is_some_and(|kind| kind.starts_with("legacy")),
+        Some(_) => culprit["stream"]["handle"].as_u64() == stuck.streams.get(stream).copied(),
+        None => true,
+    };
+    let call = culprit["operation"]["call"].as_str().unwrap_or_default();
+    let function = culprit["operation"]["function"].as_str();
+    let is_its_call = match step.what {
+        "launch" => call.starts_with("cuLaunchKernel"),
+        "graph" => call.starts_with("cuGraphLaunch"),
+        "wait_value" => call.starts_with("cuStreamWaitValue32"),
+        "write_value" => call.starts_with("cuStreamWriteValue32"),
+        "host" => call.starts_with("cuLaunchHostFunc"),
+        "record" => call.starts_with("cuEventRecord"),
+        "wait_event" => call.starts_with("cuStreamWaitEvent"),
+        "memset" => call.starts_with("cuMemset"),
+        _ => call.starts_with("cuMem"),
+    };
+    let kernel = step.get("kernel").map(|kernel| format!("k{kernel}"));
+    is_its_stream
+        && (vague
+            || is_its_call && (step.what == "graph" || function.is_none() || function.map(str::to_owned) == kernel))
+}
+
+/// Whether the code's pattern is there at all.
+fn fits(stuck: &Stuck, program: &Program, verdict: &Json) -> Result<(), String> {
+    let in_flight = |what: &[&str]| {
+        stuck.ops.values().filter_map(|op| program.step_of_line(op.line)).any(|step| what.contains(&step.what))
+    };
+    let stands_at = |what: &[&str]| {
+        let mut at = stuck
+            .threads
+            .iter()
+            .filter(|thread| thread.at == "call")
+            .filter_map(|thread| program.step_of_line(thread.line));
+        at.any(|step| what.contains(&step.what))
+    };
+    let there = match verdict["code"].as_str().unwrap_or_default() {
+        "LG201" | "LG211" => in_flight(&["launch", "graph"]),
+        "LG202" => stands_at(&["load_module", "launch"]),
+        "LG203" => in_flight(&["wait_value"]),
+        "LG204" => stands_at(&[
+            "synchronize_context",
+            "allocate",
+            "free",
+            "load_module",
+            "unload_module",
+            "copy",
+            "copy_back",
+            "launch",
+            "graph",
+            "host",
+        ]),
+        "LG206" => stuck.ops.values().any(|op| op.state == 1),
+        "LG207" => in_flight(&["host"]),
+        "LG299" => true,
+        _ => false,
+    };
+    if there {
+        Ok(())
+    } else {
+        Err(format!("nothing of {} is there", verdict["code"]))
+    }
+}
+
+/// What the command says of the recording without the report, where that differs in code or culprits.
+fn the_recording_alone(work: &Work, out: &Path, hang: &Json) -> Option<String> {
+    let copy = work.folder("recording");
+    for entry in fs::read_dir(out).unwrap_or_else(|error| panic!("{}: {error}", out.display())).flatten() {
+        if entry.file_name() != "hang.json" && entry.path().is_file() {
+            let _ = fs::copy(entry.path(), copy.join(entry.file_name()));
+        }
+    }
+    let of_recording = &report_of(&copy)["recording"];
+    let said = |report: &Json| -> BTreeSet<String> {
+        let one = |verdict: &Json| format!("{} {}", verdict["code"], verdict["culprits"]);
+        verdicts(report).iter().map(one).collect()
+    };
+    (said(hang) != said(of_recording)).then(|| in_short(of_recording))
+}
