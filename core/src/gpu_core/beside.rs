@@ -116,6 +116,12 @@ impl GpuCore {
                 _ => {}
             }
         }
+        let lacks = |place: &&GpuPlace| place.doing == Doing::WaitsForRegisters;
+        if let Some(place) =
+            found.iter().flat_map(|(_, kernel)| &kernel.places).find(lacks).filter(|_| is_unexplained(code))
+        {
+            return Some(format!("{name}: {}, until other warps of the block give theirs back", place.line()));
+        }
         if code == Code::LG206 {
             if let Some((device, kernel)) = found.iter().find(|(device, _)| device.is_full()) {
                 let own = match kernel.blocks_not_begun {

@@ -148,6 +148,8 @@ pub enum Doing {
     Stands,
     /// It sleeps (`__nanosleep`).
     Sleeps,
+    /// It waits for registers that other warps of its block give back (`setmaxnreg`).
+    WaitsForRegisters,
     /// It waits for the whole grid.
     WaitsAtGridBarrier,
     /// It waits at its cluster's barrier.

@@ -86,6 +86,9 @@ impl<'i, 'a> Code<'i, 'a> {
             return Standing::default();
         };
         let word = |at| function.word(at);
+        if sass::waits_for_registers(word, at, major) {
+            return Standing { doing: Doing::WaitsForRegisters, ..Standing::default() };
+        }
         let loop_start = sass::loop_start(word, at, major).map(|at| function.address_of(at));
         let doing = match word(at).map_or(Instruction::Other, |word| sass::decode(word, major)) {
             Instruction::WarpBarrier => return Standing { doing: Doing::WaitsForLanes, loop_start, barrier: None },

@@ -37,6 +37,8 @@ pub(super) enum Instruction {
     ClusterBarrier,
     /// `BSYNC`, `WARPSYNC`: waits for other threads of the warp.
     WarpBarrier,
+    /// `USETMAXREG.TRY_ALLOC`, which a loop repeats until the block's pool has the registers.
+    Registers,
     /// `NANOSLEEP`.
     Sleep,
     /// `BRA`, to so many bytes from the instruction behind it.
@@ -52,6 +54,8 @@ pub(super) fn decode(word: Word, major: u32) -> Instruction {
         0x11d if matches!(word.bits(77, 3), 0 | 2) => Instruction::Barrier { defers: word.bits(80, 1) != 0 },
         0x1c7 if word.bits(0, 12) == 0xdc7 => Instruction::ClusterBarrier,
         0x141 | 0x148 => Instruction::WarpBarrier,
+        // Bits 72 and 73 say which: 1 gives registers back, which waits for nothing.
+        0x1c8 if major == 9 && word.bits(0, 12) == 0x9c8 && word.bits(72, 2) == 2 => Instruction::Registers,
         0x15d => Instruction::Sleep,
         0x147 => {
             // 48 bits from bit 34 on, in units of four bytes; since 9.0 with eight more bits below them, which lie at bit 16.
@@ -73,6 +77,21 @@ pub(super) fn is_held(word: Word) -> bool {
     let names_a_scoreboard = word.bits(110, 6) != 0o77;
     let changes_the_flow = matches!(word.operation(), 0x141..=0x15f);
     names_a_scoreboard || changes_the_flow || matches!(word.operation(), 0x11d | 0x1c7)
+}
+
+/// The farthest that the loop's other instructions are from a `USETMAXREG.TRY_ALLOC`.
+const MOST_BESIDE_REGISTERS: usize = 4;
+
+/// Whether an instruction is of the loop by which `setmaxnreg.inc` waits for registers.
+pub(super) fn waits_for_registers(word: impl Fn(usize) -> Option<Word>, at: usize, major: u32) -> bool {
+    let near = at.saturating_sub(MOST_BESIDE_REGISTERS)..=at.saturating_add(MOST_BESIDE_REGISTERS);
+    let mut tries = near.filter(|&by| word(by).is_some_and(|word| decode(word, major) == Instruction::Registers));
+    tries.any(|tries| {
+        let behind = tries..=tries.saturating_add(MOST_BESIDE_REGISTERS);
+        let mut branches = behind.filter_map(|by| Some((target(word(by)?, by, major)?, by)));
+        branches
+            .any(|(start, end)| start <= tries && tries - start <= MOST_BESIDE_REGISTERS && (start..=end).contains(&at))
+    })
 }
 
 /// The number of the instruction to which this one, number `at` of its code, branches.

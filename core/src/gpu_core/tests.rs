@@ -358,6 +358,13 @@ fn verdicts_are_told_what_was_on_the_device() {
     assert_eq!(sharpened(&grid, launched(4, true)), (Code::LG210, Confidence::Likely, sentence.to_owned()));
     assert_eq!(sharpened(&grid, launched(3, true)).0, Code::LG299);
     assert_eq!(sharpened(&grid, launched(4, false)).0, Code::LG299, "a block may not have begun");
+    let mut lacks = core("barrier_and_spin");
+    let place = &mut lacks.devices[0].kernels[0].places[0];
+    place.doing = Doing::WaitsForRegisters;
+    let (said, line) =
+        (lacks.beside(&verdict(Code::LG299, Some("_Z16barrier_and_spinPViPi"), &[])), place_line(&lacks));
+    assert!(line.contains(" for registers (setmaxnreg) in "), "{line}");
+    assert_eq!(said, [format!("LG299: {line}, until other warps of the block give theirs back")]);
     let mut core = core("barrier_and_spin");
     let launch = "barrier_and_spin<<<(2,1,1), (64,1,1)>>>";
     let named = "_Z16barrier_and_spinPViPi";
@@ -380,6 +387,31 @@ fn verdicts_are_told_what_was_on_the_device() {
     core.devices[0].kernels.clear();
     let none = "LG201: no kernel was on the device: what does not end waits, or has ended since";
     assert_eq!(core.beside(&verdict(Code::LG201, Some(named), &[])), [none]);
+}
+
+fn place_line(core: &GpuCore) -> String {
+    core.devices[0].kernels[0].places[0].line()
+}
+
+/// A kernel of `setmaxnreg.inc` and `.dec`, as `ptxas` of CUDA 13.0 makes it for sm_90a, without its stores.
+#[test]
+fn a_warp_that_asks_for_registers_again_and_again_waits_for_them() {
+    const CODE: [(u64, u64); 9] = [
+        (0x0000_0000_001c_8947, 0x000f_ea00_0380_0000), // @!P0 BRA
+        (0x0000_0000_0000_7948, 0x000f_f200_0380_0000), // WARPSYNC.ALL
+        (0x0000_00e8_0000_79c8, 0x000e_2400_0800_0600), // USETMAXREG.TRY_ALLOC.CTAPOOL UP0, 0xe8
+        (0x0000_0000_0000_781c, 0x001f_da00_03f0_f008), // PLOP3.LUT P0, PT, PT, PT, UP0, 0x80, 0x0
+        (0xffff_fffc_00f0_8947, 0x000f_ea00_0383_ffff), // @!P0 BRA to the WARPSYNC
+        (0x0000_0000_0000_794d, 0x000f_ea00_0380_0000), // EXIT
+        (0x0000_0000_0000_7948, 0x000f_f200_0380_0000), // WARPSYNC.ALL
+        (0x0000_0028_0000_79c8, 0x000e_0000_080e_0500), // USETMAXREG.DEALLOC.CTAPOOL 0x28
+        (0x0000_0000_0000_794d, 0x000f_ea00_0380_0000), // EXIT
+    ];
+    let word = |at: usize| CODE.get(at).map(|(low, high)| sass::Word(u128::from(*high) << 64 | u128::from(*low)));
+    let waits = |at: &usize| sass::waits_for_registers(word, *at, 9);
+    assert_eq!((0..CODE.len()).filter(waits).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    let without = |at: usize| word(at).filter(|_| at != 4);
+    assert!(!sass::waits_for_registers(without, 2, 9), "no loop");
 }
 
 /// From cubins that `ptxas` of CUDA 13.0 has made, with what `nvdisasm` of CUDA 13.5 calls them.

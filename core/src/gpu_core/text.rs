@@ -138,6 +138,7 @@ impl GpuPlace {
             Doing::Loops => ("loop", ""),
             Doing::Stands => ("stand", ""),
             Doing::Sleeps => ("sleep", ""),
+            Doing::WaitsForRegisters => ("wait", " for registers (setmaxnreg)"),
             Doing::WaitsAtGridBarrier => ("wait", " for the whole grid"),
             Doing::WaitsAtClusterBarrier => ("wait", " at the cluster's barrier"),
             Doing::WaitsAtBarrier => ("wait", " at the barrier"),
