@@ -334,5 +334,13 @@ fn writes_anywhere(operation: &OperationSeen) -> bool {
 
 /// Whether a call of this class returns as soon as the queue of its stream has room.
 pub(super) const fn submits(class: Class) -> bool {
-    matches!(class, Class::Launch | Class::GraphLaunch | Class::HostFunction | Class::StreamSubmit)
+    matches!(
+        class,
+        Class::Launch
+            | Class::GraphLaunch
+            | Class::HostFunction
+            | Class::StreamSubmit
+            | Class::CopyAsync
+            | Class::SetAsync
+    )
 }
