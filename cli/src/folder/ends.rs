@@ -27,6 +27,9 @@ pub(crate) struct ProcessEnd {
     pub stopped: bool,
     /// When `lazyguard run` saw it, in nanoseconds since 1970.
     pub at_unix_ns: u64,
+    /// When `lazyguard run` was about to send it the first signal to end it, in nanoseconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub told_unix_ns: Option<u64>,
 }
 
 impl ProcessEnd {
@@ -81,6 +84,7 @@ mod tests {
         ended_by_run: false,
         stopped: false,
         at_unix_ns: 1,
+        told_unix_ns: None,
     };
 
     #[test]

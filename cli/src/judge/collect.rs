@@ -128,12 +128,18 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
     let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());
     let is_unreadable = found.problems.len() > before;
+    let end_of = |process, started| run.folder.as_deref().and_then(|folder| ends::of(folder, process, started));
     match &opened {
-        Some(opened) => found.take_recording(opened),
-        None => found.take_forms(reported.as_ref(), file.as_ref()),
+        Some(opened) => {
+            let facts = opened.recording.facts();
+            found.end = end_of(facts.process, Some(facts.start_ticks));
+            found.take_recording(opened);
+        }
+        None => {
+            found.take_forms(reported.as_ref(), file.as_ref());
+            found.end = end_of(found.process, None);
+        }
     }
-    let started = opened.as_ref().map(|opened| opened.recording.facts().start_ticks);
-    found.end = run.folder.as_deref().and_then(|folder| ends::of(folder, found.process, started));
     found.course = Course::of(found.end.as_ref(), opened.as_ref(), found.summary.as_ref());
     found.ended = how_it_ended(found.end, opened.as_ref(), found.summary.as_ref(), is_unreadable);
     found.take_hazards(file, opened.as_ref());

@@ -170,9 +170,13 @@ impl Process {
         self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
     }
 
-    /// When the run told it to end, or to fail its calls: what it does after that is a consequence.
+    /// When the run told it to end, or to fail its calls: what it does after that is a consequence. By its own word; a process without a processor may not
+    /// have answered before the run's signal.
     pub fn ends_at(&self) -> Nanos {
-        self.dump.as_ref().and_then(DumpReport::ends_at).unwrap_or(Nanos::MAX)
+        let told = self.end.and_then(|end| end.told_unix_ns).filter(|_| self.armed_unix_nanos != 0);
+        let told = told.map(|told| told.saturating_sub(self.armed_unix_nanos));
+        let answered = self.dump.as_ref().and_then(DumpReport::ends_at);
+        answered.into_iter().chain(told).min().unwrap_or(Nanos::MAX)
     }
 
     /// Whether it has launched anything, or called NCCL, after its answer to the newest request for a report. Polling does not count, nor does what
@@ -204,5 +208,35 @@ impl Process {
             Course::Well => 3,
         };
         (!self.has_crashed(), stood, course, self.met() == 0, self.rank.parse().unwrap_or(u64::MAX), &self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::test_samples::{hang_report, recording};
+    use std::path::Path;
+
+    #[test]
+    fn a_process_that_could_not_answer_was_told_to_end_by_the_signal() {
+        let end = |told_unix_ns| ProcessEnd {
+            process: 7,
+            start_ticks: None,
+            exit_code: None,
+            signal: Some(9),
+            ended_by_run: true,
+            stopped: false,
+            at_unix_ns: 900,
+            told_unix_ns,
+        };
+        let ended = |armed_unix_nanos, told| Process { armed_unix_nanos, end: Some(end(told)), ..Process::default() };
+        assert_eq!(ended(100, Some(800)).ends_at(), 700);
+        assert_eq!([ended(0, Some(800)), ended(100, None)].map(|process| process.ends_at()), [Nanos::MAX; 2]);
+        let hang = hang_report(&recording("1", true), Path::new(""));
+        let answered = |told_at| {
+            let dump = DumpReport { told_at: Some(told_at), ..DumpReport::new(1, 1, (0, 0), hang.clone()) };
+            Process { dump: Some(dump), ..ended(100, Some(800)) }.ends_at()
+        };
+        assert_eq!([answered(600), answered(750)], [600, 700], "whichever came first");
     }
 }

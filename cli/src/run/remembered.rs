@@ -5,7 +5,7 @@
 use crate::folder::{numbers, ProcessEnd, Stat};
 use crate::machine::unix_now;
 use rustix::process::{waitpid, Pid, WaitOptions, WaitStatus};
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 /// The most ends remembered, the newest: a program may start hundreds of thousands of processes.
 const MOST: usize = 1 << 16;
@@ -34,7 +34,8 @@ impl Identity {
 #[derive(Debug, Default)]
 pub(super) struct Remembered {
     ends: VecDeque<ProcessEnd>,
-    told: HashSet<Identity>,
+    /// When, in nanoseconds since 1970.
+    told: HashMap<Identity, u64>,
     stopped: HashSet<Identity>,
 }
 
@@ -47,7 +48,7 @@ impl Remembered {
     }
 
     pub fn told_to_end(&mut self, process: Pid) {
-        self.told.insert(Identity::of(process));
+        self.told.entry(Identity::of(process)).or_insert_with(now);
     }
 
     pub fn ended(&mut self, who: Identity, status: WaitStatus) {
@@ -67,17 +68,22 @@ impl Remembered {
     }
 
     fn end(&self, who: Identity, exit_code: Option<i32>, signal: Option<i32>) -> ProcessEnd {
-        let (ended_by_run, stopped) = (self.told.contains(&who), self.stopped.contains(&who));
-        let (Identity { process, start_ticks }, at_unix_ns) = (who, unix_now().as_nanos() as u64);
-        ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, stopped, at_unix_ns }
+        let (told_unix_ns, stopped) = (self.told.get(&who).copied(), self.stopped.contains(&who));
+        let (Identity { process, start_ticks }, ended_by_run) = (who, told_unix_ns.is_some());
+        ProcessEnd { process, start_ticks, exit_code, signal, ended_by_run, stopped, at_unix_ns: now(), told_unix_ns }
     }
 
     /// All ends. If another process reaped one that this command ended or saw stopped, its exit status is unknown.
     pub fn all(self) -> Vec<ProcessEnd> {
         let known: HashSet<_> = self.ends.iter().map(|end| (end.process, end.start_ticks)).collect();
-        let others = self.told.union(&self.stopped).filter(|who| !known.contains(&(who.process, who.start_ticks)));
+        let noted: HashSet<_> = self.told.keys().chain(&self.stopped).collect();
+        let others = noted.into_iter().filter(|who| !known.contains(&(who.process, who.start_ticks)));
         self.ends.iter().copied().chain(others.map(|who| self.end(*who, None, None))).collect()
     }
+}
+
+fn now() -> u64 {
+    u64::try_from(unix_now().as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -104,7 +110,7 @@ mod tests {
             assert!(child.wait().is_err(), "it has been reaped");
             numbers.push(child.id());
         }
-        remembered.told.insert(Identity { process: 1 << 30, start_ticks: None });
+        remembered.told.insert(Identity { process: 1 << 30, start_ticks: None }, 1);
         remembered.stopped.insert(Identity { process: 1 << 29, start_ticks: None });
         let all = remembered.all();
         let seen: Vec<_> = all.iter().map(|end| (end.exit_code, end.signal, end.ended_by_run)).collect();

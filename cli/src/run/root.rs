@@ -513,6 +513,7 @@ mod tests {
             ended_by_run: false,
             stopped: false,
             at_unix_ns: 0,
+            told_unix_ns: None,
         };
         for content in ["[]", "3", "\"text\"", "null"] {
             fs::write(root.path().join(MARK), content).unwrap();
