@@ -15,6 +15,8 @@
 //   threads     a thread for each stream, one of which queries
 //   other       a stream that is behind no collective, once the first has failed
 //   ended       the first communicator is ended before the last look
+//   later       after the first look, a host function, a copy, a write of a value and a graph that would tell by memory alone; then a host function on a stream
+//               that is behind no collective, and on the first one once its communicator has ended
 //   host        a host function behind the first collective wakes the thread
 //   mapped      a copy behind the first collective wakes the thread, which looks at memory
 #include <nccl.h>
@@ -123,9 +125,18 @@ class Looks {
       other.join();
       say("stream 0", own);
     }
+    if (how == "later") {
+      say("stream 0", cuStreamSynchronize(streams_[0]));
+      submit_what_tells_memory();
+      usleep(100 * 1000);
+      std::printf("told: %d\n", woken_ || words_[1] != 0);
+      say("host function on stream 2", wakes_behind(streams_[2]));
+      ncclCommAbort(comms_[0]);
+      say("host function on stream 0", wakes_behind(streams_[0]));
+    }
     if (how == "host") {
       CK(cuMemcpyDtoHAsync(const_cast<float*>(words_), sums_, sizeof(float), streams_[0]));
-      CK(cuLaunchHostFunc(streams_[0], [](void* woken) { static_cast<std::atomic<bool>*>(woken)->store(true); }, &woken_));
+      CK(cuLaunchHostFunc(streams_[0], wakes, &woken_));
       CK(cuEventRecord(events_[0], streams_[0]));
       std::thread waits([this] {
         while (!woken_) usleep(1000);
@@ -164,6 +175,33 @@ class Looks {
   void reduce(int i) const {
     const auto to = reinterpret_cast<void*>(sums_ + static_cast<unsigned>(i) * sizeof(float));
     EXPECT(ncclAllReduce(reinterpret_cast<void*>(from_), to, 1, ncclFloat32, ncclSum, comms_[i], streams_[i]) == ncclSuccess);
+  }
+
+  static void CUDA_CB wakes(void* woken) { static_cast<std::atomic<bool>*>(woken)->store(true); }
+
+  CUresult wakes_behind(CUstream stream) {
+    woken_ = false;
+    const CUresult submitted = cuLaunchHostFunc(stream, wakes, &woken_);
+    for (int slept = 0; submitted == CUDA_SUCCESS && !woken_ && slept < 10000; ++slept) usleep(1000);
+    return submitted;
+  }
+
+  void submit_what_tells_memory() {
+    CUdeviceptr word = 0;
+    CK(cuMemHostGetDevicePointer(&word, const_cast<float*>(words_ + 1), 0));
+    const CUDA_HOST_NODE_PARAMS node{wakes, &woken_};
+    CUgraph graph = nullptr;
+    CUgraphNode added = nullptr;
+    CUgraphExec executable = nullptr;
+    CK(cuGraphCreate(&graph, 0));
+    CK(cuGraphAddHostNode(&added, graph, nullptr, 0, &node));
+    CK(cuGraphInstantiate(&executable, graph, 0));
+    const float one = 1;
+    CK(cuMemcpyHtoDAsync(other_, &one, sizeof one, streams_[0]));
+    say("host function", cuLaunchHostFunc(streams_[0], wakes, &woken_));
+    say("copy", cuMemcpyDtoHAsync(const_cast<float*>(words_ + 1), other_, sizeof(float), streams_[0]));
+    say("value", cuStreamWriteValue32(streams_[0], word, 1, 0));
+    say("graph", cuGraphLaunch(executable, streams_[0]));
   }
 
   CUresult other_work() const {
@@ -215,6 +253,6 @@ int main(int count, char** arguments) {
     return 0;
   }
   looks.look(how);
-  looks.end(how == "ended");
+  looks.end(how == "ended" || how == "later");
   return 0;
 }

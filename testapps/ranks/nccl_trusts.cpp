@@ -7,8 +7,9 @@
 // two; the second sum of a chain is made of the first one, on the same stream or on one that waits for it. A round in which a rank has an error, or gives up,
 // ends with new communicators for all.
 //
-// LAST is for the last round: `host` has a rank in which a host function behind the collective wakes a thread, `mapped` one that looks at memory alone. No call
-// could tell these, so they are to be failed or ended; the ranks then say so.
+// LAST is for the last round: `host` has a rank in which a host function behind the collective wakes a thread, `late` one that submits such a function at any
+// time, before the revoke, meanwhile, or afterwards, and `mapped` one that looks at memory alone. No call could tell these, so they are to be failed or ended, and
+// the ranks then say so; or the submission is refused.
 #include <nccl.h>
 #include <unistd.h>
 
@@ -74,7 +75,7 @@ class Rank {
       if (!look(own)) ++now.given_up;
     } else {
       submit(Shape::all);
-      if (rank_ == 0) look_without_a_call(untold, now);
+      if (rank_ == 0) look_without_a_call(untold, now, own);
       if (!trust(cuStreamSynchronize(streams_[0]), 0)) ++now.given_up;
     }
     return end(now);
@@ -235,10 +236,11 @@ class Rank {
   }
 
   // Behind the sum, a host function or a copy says that it is there.
-  void look_without_a_call(const std::string& how, const Round& now) {
+  void look_without_a_call(const std::string& how, const Round& now, std::mt19937& own) {
     static std::atomic<bool> woken = false;
-    if (how == "host") {
-      CK(cuLaunchHostFunc(streams_[0], [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &woken));
+    if (how == "late") usleep(static_cast<unsigned>(below(own, 4000)) * 1000);
+    if (how == "host" || how == "late") {
+      if (!trust(cuLaunchHostFunc(streams_[0], [](void* flag) { static_cast<std::atomic<bool>*>(flag)->store(true); }, &woken), kNone)) return;
       std::thread([this] {
         while (!woken) usleep(1000);
         believe(wanted_[0].expected, sums_[0]);

@@ -194,6 +194,11 @@ impl Class {
         self.synchronizes() || matches!(self, Self::StreamQuery | Self::EventQuery)
     }
 
+    /// Whether it submits what may tell the program, through the host's memory alone, that work before it has ended. Of copies, the entry point says so.
+    pub const fn may_tell_memory(self) -> bool {
+        matches!(self, Self::HostFunction | Self::WriteValue | Self::BatchMemOp | Self::GraphLaunch | Self::CopyAsync)
+    }
+
     /// Whether it gives back what the program has.
     pub const fn releases(self) -> bool {
         matches!(self, Self::Free | Self::FreeAsync | Self::StreamDestroy | Self::EventDestroy)

@@ -135,6 +135,11 @@ impl EntryPoint {
         copies && base.strip_prefix("cuMemcpy").is_some_and(|rest| !BETWEEN_OTHERS.iter().any(|one| rest.contains(one)))
     }
 
+    /// Whether it submits what may tell the program that work before it has ended, by the host's memory alone.
+    pub fn may_tell_memory(self) -> bool {
+        self.class().may_tell_memory() && (self.class() != Class::CopyAsync || self.may_copy_to_the_host())
+    }
+
     pub fn by_symbol(symbol: &[u8]) -> Option<Self> {
         ENTRY_POINTS.iter().position(|f| f.symbol().as_bytes() == symbol).and_then(Self::from_index)
     }

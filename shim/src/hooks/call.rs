@@ -24,7 +24,7 @@ use lazyguard_core::api::Class;
 use lazyguard_core::api::EntryPoint;
 use lazyguard_core::diagnose::Code;
 use lazyguard_core::hazard::{Flags, HazardEvent, StreamClass};
-use lazyguard_core::report::PassThrough;
+use lazyguard_core::report::{PassThrough, REVOKED_RESULT};
 use lazyguard_core::state::{CallStep, Caller, ColdKind, InFlight, OpenRecord, Operation, Stream, ThreadSlot};
 use lazyguard_core::trace::layout::{flag, record};
 use lazyguard_core::trace::{address_and_path, from_word, Kind, Lane, RawPayload, Record};
@@ -92,6 +92,8 @@ pub struct Call {
     /// The epoch of the state, as it was when the call was entered.
     pub epoch: u32,
     pub about: About,
+    /// The call is not made: see [`revoked::refuses`].
+    is_refused: bool,
     open: Option<OpenRecord>,
 }
 
@@ -108,7 +110,12 @@ pub fn observe(entry: Entry, before: impl FnOnce(&mut Call), real: impl Real, af
             }
         })
     });
-    let result = made(entry, call.as_ref().map(|call| call.entered), real);
+    // The class of an export is known when that is compiled, so that the others do not ask.
+    let is_refused = entry.entry_point.class().may_tell_memory() && call.as_ref().is_some_and(|call| call.is_refused);
+    let result = match is_refused {
+        true => REVOKED_RESULT,
+        false => made(entry, call.as_ref().map(|call| call.entered), real),
+    };
     let Some(call) = &mut call else { return result };
     // In a child that was forked inside the call, the recording is the parent's.
     if call.guard.is_armed() {
@@ -206,7 +213,8 @@ impl Call {
     #[inline(always)]
     pub(super) fn new(guard: &'static Guard, slot: &'static ThreadSlot, entry: Entry, entered: Nanos) -> Self {
         let (entry_point, caller, epoch) = (entry.entry_point, entry.caller(), guard.tracker.epoch());
-        Self { guard, slot, entry_point, caller, entered, returned: 0, epoch, about: About::default(), open: None }
+        let about = About::default();
+        Self { guard, slot, entry_point, caller, entered, returned: 0, epoch, about, is_refused: false, open: None }
     }
 
     /// The real call has returned: completes its record, and folds what its success means.
@@ -278,6 +286,18 @@ impl Call {
             raw: about.raw.with_queries(queries).with_owner(about.owner),
             ..Record::of(entry_point)
         }
+    }
+
+    /// Whether the call, which would submit, is not made for a revoke.
+    #[cold]
+    pub fn is_refused(&mut self) -> bool {
+        let caller = self.caller.address as u64;
+        self.is_refused = revoked::refuses(self.guard, self.entry_point, caller, self.about.stream, self.entered);
+        self.is_refused
+    }
+
+    pub fn was_refused(&self) -> bool {
+        self.is_refused
     }
 
     /// The call has succeeded: this field of its record says what it made or gave out.

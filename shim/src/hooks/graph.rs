@@ -18,6 +18,7 @@ use crate::lookup::driver::{self, Handle, SUCCESS};
 use crate::lookup::driver_queries;
 use crate::record::{path, Guard};
 use crate::runtime::readable;
+use crate::runtime::results::{self, REVOKED};
 use cudarc::driver::sys::{
     CUDA_KERNEL_NODE_PARAMS_v2 as KernelNode, CUgraphNodeParams as NodeParams,
     CUDA_BATCH_MEM_OP_NODE_PARAMS as MemoryOperations,
@@ -39,6 +40,9 @@ const MOST_DEEP: u32 = 4;
 pub(super) fn launch(entry: Entry, graph: Handle, stream: Handle, real: impl Again) -> i32 {
     let Subject { facts, .. } = Subject::of(entry, graph as u64, stream, RawPayload::about(graph as u64));
     let launched = |guard: &'static Guard, fast: &FastSubmission| {
+        if results::is_set(REVOKED) {
+            return false;
+        }
         guard.tracker.graph_launches.note(fast.number, fast.entered());
         true
     };

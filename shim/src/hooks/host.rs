@@ -90,6 +90,9 @@ fn submit(
         }
         call.submits_to(stream);
         call.about.raw = RawPayload::about(function as u64);
+        if call.was_refused() {
+            return;
+        }
         wanted.set(match call.is_carried_out_once() {
             true => keep(call, function, user_data),
             false if may_be_captured => keep_for_graph(call, function, user_data),

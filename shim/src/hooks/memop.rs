@@ -8,6 +8,7 @@ use super::fast::{begin_out_of_line, repeats, Subject};
 use crate::lookup::driver::{Handle, SUCCESS};
 use crate::record::Guard;
 use crate::runtime::readable;
+use crate::runtime::results::{self, REVOKED};
 use cudarc::driver::sys::{
     CUstreamBatchMemOpParams_union as Params,
     CUstreamBatchMemOpParams_union_CUstreamMemOpWaitValueParams_st as WaitParams,
@@ -43,7 +44,7 @@ pub(super) fn write(entry: Entry, stream: Handle, operation: MemoryOperation, re
     let may = move |guard: &Guard, count: &AtomicUsize| {
         let number = count.load(Ordering::Relaxed) + 1;
         count.store(number, Ordering::Relaxed);
-        let may = !guard.hazards.has_waits() && number < WRITES_A_RARE_EVENT;
+        let may = !guard.hazards.has_waits() && number < WRITES_A_RARE_EVENT && !results::is_set(REVOKED);
         if may {
             // Before the call: behind it, an exchange waits until the card has what the driver has sent it.
             place.set(guard.hazards.writes.reserve());

@@ -4,6 +4,7 @@
 
 use super::call::{About, Call};
 use crate::lookup::driver::{self, Handle};
+use crate::runtime::results::{self, REVOKED};
 use lazyguard_core::replay::proves;
 use lazyguard_core::state::{Stream, StreamKey, StreamKind};
 use lazyguard_core::trace::layout::flag;
@@ -113,7 +114,7 @@ impl Call {
         if let Some(stream) = self.about.stream_entry {
             let joins = || self.guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing());
             let captured = stream.capturing() || joins() && is_captured(stream);
-            self.about.submits = !captured;
+            self.about.submits = !captured && !(results::is_set(REVOKED) && self.is_refused());
             self.about.flags |= if captured { flag::CAPTURED } else { 0 };
         }
     }

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | a revoke ends the collective's kernel; calls that wait behind it succeed, and the context works | calls that were blocked return an error instead |
 //! | the memory that the collective should have filled holds what it held | so does each later call that answers for work behind it ([`super::revoked`]) |
-//! | a host function behind it runs, and a copy into mapped memory | with such work on its way nothing is revoked |
+//! | a host function behind it runs, and a copy into mapped memory | with such work on its way nothing is revoked; later on it is refused |
 //! | another collective behind it passes on what the memory holds | its communicator is revoked as well |
 //! | so does a send, to ranks that may not have begun to revoke | the revokes begin once the other ranks have had time to see the marker |
 //! | a revoke takes half a second; a program that gives the communicator up meanwhile may hang in that | blocked calls return, and calls of NCCL begin, once every revoke has returned |
@@ -36,6 +36,7 @@ use lazyguard_core::state::Communicator;
 use lazyguard_core::sync::lock;
 use lazyguard_core::trace::layout::header;
 use lazyguard_core::Nanos;
+use std::cell::Cell;
 use std::sync::atomic::{fence, AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -226,7 +227,12 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
     begin(guard);
     fence(Ordering::SeqCst);
     let ids = ids.map(|ids| with_those_behind(guard, ids));
-    let is_meant = |one: &Communicator| of(ids.as_deref(), one);
+    let noted = Cell::new(0);
+    let is_meant = |one: &Communicator| {
+        let is_meant = of(ids.as_deref(), one);
+        noted.set(noted.get() | if is_meant { revoked::bit(one.number) } else { 0 });
+        is_meant
+    };
     let mut untold = note_behind(guard, is_meant);
     if untold.is_none() && guard.marker.is_some() {
         door::pause(Duration::from_nanos(guard.settings.notice_nanos()));
@@ -234,6 +240,7 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
         untold = note_behind(guard, is_meant);
     }
     if let Some(why) = untold {
+        revoked::take_out(noted.get());
         match was_before {
             true => PHASE.store(OVER, Ordering::Release),
             false => end(),
@@ -257,8 +264,10 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
         door::pause(Duration::from_millis(2));
     }
     let results: Vec<_> = results().collect();
-    // The work that was submitted meanwhile.
-    note_behind(guard, is_meant);
+    // The work that was submitted meanwhile, by calls that had not found the flag.
+    let untold = note_behind(guard, |one| meant.iter().any(|own| (own.number, own.id()) == (one.number, one.id())));
+    // Those that the program was ending are not revoked, and may have been noted after their end.
+    revoked::take_out(noted.get() & !bits(&meant));
     // Before any call returns.
     let at = guard.now();
     // A late revoke may still end a collective.
@@ -274,7 +283,7 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
         use_of(one).into_iter().for_each(|own| own.revoked_id.store(one.id(), Ordering::Relaxed));
         REVOKED_AT.store(at, Ordering::Relaxed);
     }
-    let missing: Vec<_> = not.iter().map(|(one, result)| why_not(one.number, *result)).collect();
+    let missing: Vec<_> = not.iter().map(|(one, result)| why_not(one.number, *result)).chain(untold).collect();
     Some(RevokedSeen {
         at,
         nanos: since.elapsed().as_nanos() as u64,

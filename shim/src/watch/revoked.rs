@@ -1,7 +1,8 @@
 //! The results of the program's driver calls once communicators are revoked.
 //!
 //! A revoke ends a collective without a result, and whatever was submitted behind it runs. Each call that answers for such work returns [`TIMEOUT`] in place of
-//! success, until the program has ended the communicator, or destroyed the stream. A release never does: a destructor ignores its result.
+//! success, until the program has ended the communicator, or destroyed the stream. A release never does: a destructor ignores its result. A submission that
+//! would tell the program by the host's memory alone is not made, and returns the same ([`refuses`]).
 //!
 //! Protocol: the watchdog fills in the streams behind the revoked collectives ([`put`]) while the revokes are under way; calls that answer for work, and
 //! waits that join streams, return once they are over. From then on a program thread that makes a stream wait for an event adds that stream ([`joins`]),
@@ -89,6 +90,12 @@ pub fn communicator_ended(number: u32, now: Nanos) {
     PARTS.get().into_iter().flatten().for_each(|part| part.leaves(bit(number), now));
 }
 
+/// Such streams are behind no work of these communicators, of which none was revoked.
+pub(super) fn take_out(communicators: u64) {
+    let parts = PARTS.get().into_iter().flatten();
+    parts.for_each(|part| _ = part.communicators.fetch_and(!communicators, Ordering::Release));
+}
+
 /// The program destroys a stream; its number may be another one's afterwards.
 pub fn stream_ends(number: u32, now: Nanos) {
     part(number).into_iter().for_each(|part| part.leaves(u64::MAX, now));
@@ -143,6 +150,16 @@ pub fn result_of(entry_point: EntryPoint, caller: u64, entered: Option<Nanos>, r
         true => TIMEOUT,
         false => result,
     }
+}
+
+/// Whether a submission behind revoked work is not to be made, and returns [`TIMEOUT`]: a host function, a write of a value, a copy to the host, or a graph,
+/// which may hold them. Who waits for these, or looks at the memory, asks no driver call. The call waits until the revokes are over.
+pub fn refuses(guard: &'static Guard, entry_point: EntryPoint, caller: u64, stream: u32, entered: Nanos) -> bool {
+    if !entry_point.may_tell_memory() || nccl::ADOPTED.addresses().contains(&caller) || is_excepted() {
+        return false;
+    }
+    wait_until_over();
+    has_revoked() && on_stream(guard, stream, entered, Nanos::MAX)
 }
 
 /// Whether any revoke has succeeded.
