@@ -3,6 +3,7 @@
 //! Must not: guess. A process that another parent reaped has no entry.
 
 use crate::machine::files;
+use lazyguard_core::api::counted;
 pub(crate) use lazyguard_core::run_folder::file::MARK;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,6 +11,13 @@ use signal_hook::low_level::signal_name;
 use std::path::Path;
 
 pub(crate) const KEY: &str = "ended";
+/// How many ends have no room.
+pub(crate) const LEFT_OUT: &str = "ended_left_out";
+
+/// The most ends in a mark.
+const MOST_ENDS: usize = 2048;
+/// The most bytes of a mark's command, as JSON.
+const MOST_OF_A_COMMAND: usize = 128 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProcessEnd {
@@ -60,6 +68,34 @@ pub(crate) fn signal_in_words(signal: i32) -> String {
     signal_name(signal).map_or_else(|| format!("signal {signal}"), |known| format!("signal {signal} ({known})"))
 }
 
+/// The ends for which a mark has room, in their order. Those of which a report says no more than the recording go first, and of each the oldest.
+pub(crate) fn with_room<'a>(ends: &[&'a ProcessEnd]) -> Vec<&'a ProcessEnd> {
+    let says_more = |end: &ProcessEnd| end.exit_code != Some(0) || end.ended_by_run;
+    let mut places: Vec<usize> = (0..ends.len()).collect();
+    places.sort_by_key(|place| (!says_more(ends[*place]), ends.len() - place));
+    places.truncate(MOST_ENDS);
+    places.sort_unstable();
+    places.into_iter().map(|place| ends[place]).collect()
+}
+
+/// The command for which a mark has room: its last words and the end of a long one are left out, which the last word says.
+pub(crate) fn command_with_room(command: &[String]) -> Vec<String> {
+    let length = |word: &str| serde_json::to_string(word).map_or(0, |text| text.len() + ", ".len());
+    let (mut kept, mut room) = (Vec::new(), MOST_OF_A_COMMAND);
+    for word in command {
+        let Some(left) = room.checked_sub(length(word)) else { break };
+        room = left;
+        kept.push(word.clone());
+    }
+    let left_out = command.len() - kept.len();
+    if left_out > 0 {
+        // A character takes six bytes at most; beyond that room is there for the command's own word.
+        kept.extend(command.first().filter(|_| kept.is_empty()).map(|word| word.chars().take(4096).collect()));
+        kept.push(format!("({} more)", counted(left_out, "word")));
+    }
+    kept
+}
+
 pub(crate) fn of(folder: &Path, process: u32, start_ticks: Option<u64>) -> Option<ProcessEnd> {
     let folder = folder.canonicalize().ok()?;
     // An unreadable mark is not reported: the process's folder may be intact.
@@ -103,6 +139,26 @@ mod tests {
         std::fs::write(root.join(MARK), "{cut").unwrap();
         assert_eq!(of(&folder, 42, Some(7)), None);
         std::fs::remove_dir_all(&root).unwrap();
+    }
+
+    #[test]
+    fn a_mark_with_any_command_and_any_number_of_ends_has_less_than_a_mebibyte() {
+        let well = ProcessEnd { signal: None, exit_code: Some(0), start_ticks: Some(u64::MAX), ..END };
+        let ends: Vec<_> = (0..100_000).map(|process| ProcessEnd { process, ..well }).collect();
+        let (first, last) = (ProcessEnd { process: 1, ..END }, ProcessEnd { process: 99_999, ..well });
+        let all: Vec<_> = [&first].into_iter().chain(&ends).collect();
+        let kept = with_room(&all);
+        assert_eq!((kept.len(), kept[0], kept[kept.len() - 1]), (MOST_ENDS, &first, &last), "a fault, and the newest");
+        assert_eq!(with_room(&all[..3]), all[..3]);
+        for command in [vec!["\u{1}".repeat(2 << 20); 3], vec!["\u{1}".repeat(100); 20_000]] {
+            let command = command_with_room(&command);
+            assert!(command[0].starts_with('\u{1}') && command.last().unwrap().ends_with(" more)"));
+            let mark = serde_json::json!({ "command": command, KEY: kept });
+            let length = format!("{mark:#}").len();
+            assert!(length < 1 << 20, "{length}");
+        }
+        let whole = ["sh", "-c", "true"].map(str::to_owned);
+        assert_eq!(command_with_room(&whole), whole);
     }
 
     #[test]

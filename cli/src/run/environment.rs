@@ -5,6 +5,7 @@ use super::program;
 use super::retry::PROFILE_OF_RUN;
 use super::root::{self, Given, Root};
 use super::Options;
+use crate::folder::ends;
 use crate::folder::profile_cache::{self, Own};
 use crate::inspect::doctor;
 use crate::inspect::doctor::sanitizer;
@@ -157,7 +158,7 @@ pub(super) fn make_root(options: &Options, facts: &FolderFacts<'_>, command: &[S
         "schema": 1, "process": facts.process, "host": facts.host, "rank": facts.rank,
         "started_unix_ns": unix_now().as_nanos() as u64,
         "job": root::shared(given, facts.rank).map(|(job, _)| job),
-        "command": command, "around": around,
+        "command": ends::command_with_room(command), "around": around,
     });
     let mark = format!("{mark:#}\n");
     let failure = match Root::make(given, facts, &mark) {

@@ -142,7 +142,7 @@ pub(super) fn keep_main_threads(places: &[PathBuf], alive: &[u32], limit: Durati
     // A thread looks, which the kernel may hold: it is left behind then.
     let looks = move |_: &_| {
         for (process, folder) in silent.into_iter().take(MOST_LOOKED_AT) {
-            let stack = attach::main_thread(process).and_then(|stack| serde_json::to_string(&stack).ok());
+            let stack = attach::main_thread(process).map(|stack| stack.json());
             let _ = stack.map(|text| files::create_in(&folder, MAIN_STACK)?.write_all(text.as_bytes()));
         }
     };
@@ -160,9 +160,8 @@ pub(super) fn keep_evidence(living: &[(u32, PathBuf)]) {
     let asked: Vec<_> = living.iter().map(|(process, folder)| (*process, threads_that_submit(folder))).collect();
     for found in evidence::of(&asked) {
         let folder = living.iter().find(|(process, _)| *process == found.process).map(|(_, folder)| folder);
-        let text = serde_json::to_string(&found).ok();
         // Without the file the report says less.
-        let _ = folder.zip(text).map(|(folder, text)| files::create_in(folder, EVIDENCE)?.write_all(text.as_bytes()));
+        let _ = folder.map(|folder| files::create_in(folder, EVIDENCE)?.write_all(found.json().as_bytes()));
     }
 }
 

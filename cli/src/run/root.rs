@@ -115,7 +115,11 @@ impl Root {
         // The program may have overwritten the mark.
         let mark = files::json_in::<serde_json::Value>(&self.path, MARK).filter(serde_json::Value::is_object);
         let (Some(mut mark), false) = (mark, ends.is_empty()) else { return };
-        mark[ends::KEY] = serde_json::json!(ends);
+        let kept = ends::with_room(&ends);
+        mark[ends::KEY] = serde_json::json!(kept);
+        if kept.len() < ends.len() {
+            mark[ends::LEFT_OUT] = serde_json::json!(ends.len() - kept.len());
+        }
         // The mark is rewritten in place: the lock is on this file, which only gets longer.
         let _ = files::open_to_write_in(&self.path, MARK)
             .and_then(|mut file| file.write_all(format!("{mark:#}\n").as_bytes()));

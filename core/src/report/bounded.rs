@@ -1,12 +1,19 @@
-//! The bound of a report's file: a process may have hundreds of streams, each with work in flight, and names of any length.
+//! The bound of a report's file: a process may have hundreds of streams, each with work in flight, deep stacks, and names of any length.
 
 use super::json;
-use super::{DumpReport, HangReport};
+use super::{DumpReport, HangReport, StackSeen};
+use crate::api::counted;
 use crate::diagnose::OperationSeen;
+use crate::evidence::Evidence;
 use std::borrow::Cow;
 
 /// The most bytes of `hang.json`, and of `dump.json`.
 pub const MOST_BYTES: usize = 4 << 20;
+
+/// The most bytes of `evidence.json`, and of `main-stack.json`.
+const MOST_BYTES_OF_A_LOOK: usize = 256 << 10;
+/// The most bytes of its sentence and the names in that: a control character takes six in the file.
+const MOST_OF_A_SENTENCE: usize = 16 << 10;
 
 /// The entries of a list, in steps that end with one.
 const STEPS: [usize; 6] = [24, 12, 6, 3, 2, 1];
@@ -14,7 +21,7 @@ const STEPS: [usize; 6] = [24, 12, 6, 3, 2, 1];
 impl HangReport {
     /// The report as JSON, in [`MOST_BYTES`] at most: lists end earlier, those of a stream's operations first.
     pub fn json(&self) -> String {
-        within(self, json)
+        within(MOST_BYTES, self, json, Self::shortened_to)
     }
 
     /// The same with lists of that length, a few times of it where one has an entry for a stream or a thread.
@@ -53,18 +60,69 @@ impl HangReport {
 impl DumpReport {
     /// The answer as JSON, with a report that leaves room for the rest.
     pub fn json(&self) -> String {
-        within(&self.hang, |hang| json(&Self { hang: hang.clone(), ..self.clone() }))
+        let text_of = |hang: &HangReport| json(&Self { hang: hang.clone(), ..self.clone() });
+        within(MOST_BYTES, &self.hang, text_of, HangReport::shortened_to)
     }
 }
 
-fn within(report: &HangReport, text_of: impl Fn(&HangReport) -> String) -> String {
+impl Evidence {
+    /// What was seen as JSON, in [`MOST_BYTES_OF_A_LOOK`] at most: the outer frames go first.
+    pub fn json(&self) -> String {
+        within(MOST_BYTES_OF_A_LOOK, self, json, Self::shortened_to)
+    }
+
+    fn shortened_to(&self, most: usize) -> Self {
+        let mut short = self.clone();
+        let mut left_out = cut(&mut short.python, 8 * most) + cut(&mut short.lacks, most);
+        let texts = short.python.iter_mut().flat_map(|frame| [&mut frame.file, &mut frame.function]);
+        left_out += texts.chain(&mut short.lacks).map(|text| shorten_text(text, most)).sum::<u64>();
+        // A copy without names replaces the whole names in the whole sentence, so that both stay or go.
+        if short.sentence.len() + short.names.iter().map(String::len).sum::<usize>() > MOST_OF_A_SENTENCE {
+            left_out += 1 + cut(&mut short.names, 0);
+            short.sentence = short.class.name().to_owned();
+        }
+        short.lacks.push(no_room_for(left_out));
+        short
+    }
+}
+
+impl StackSeen {
+    /// The stack as JSON, in [`MOST_BYTES_OF_A_LOOK`] at most: the outer frames go first.
+    pub fn json(&self) -> String {
+        within(MOST_BYTES_OF_A_LOOK, self, json, Self::shortened_to)
+    }
+
+    fn shortened_to(&self, most: usize) -> Self {
+        let mut short = self.clone();
+        let mut left_out = cut(&mut short.frames, 8 * most) + cut(&mut short.notes, most);
+        for frame in &mut short.frames {
+            let named = [&mut frame.function, &mut frame.file].into_iter().flatten();
+            left_out += named.chain([&mut frame.module]).map(|text| shorten_text(text, most)).sum::<u64>();
+        }
+        left_out += short.notes.iter_mut().map(|text| shorten_text(text, most)).sum::<u64>();
+        short.notes.push(no_room_for(left_out));
+        short
+    }
+}
+
+fn no_room_for(left_out: u64) -> String {
+    format!("{} had no room in this file, or not as a whole", counted(left_out, "entry"))
+}
+
+/// The text of a report, or that of the longest shortened one that keeps the bound.
+fn within<T: Clone>(
+    most_bytes: usize,
+    report: &T,
+    text_of: impl Fn(&T) -> String,
+    shortened_to: impl Fn(&T, usize) -> T,
+) -> String {
     let mut report = Cow::Borrowed(report);
     let mut text = text_of(&report);
     for most in STEPS {
-        if text.len() <= MOST_BYTES {
+        if text.len() <= most_bytes {
             break;
         }
-        report = Cow::Owned(report.shortened_to(most));
+        report = Cow::Owned(shortened_to(&report, most));
         text = text_of(&report);
     }
     text
@@ -79,9 +137,13 @@ fn cut<T>(list: &mut Vec<T>, most: usize) -> u64 {
 
 /// A name keeps its beginning, by which kernels are recognised. Returns how many are cut.
 fn shorten(operation: &mut OperationSeen, most: usize) -> u64 {
-    let Some(name) = &mut operation.function else { return 0 };
-    let end = name.char_indices().map(|(at, _)| at).find(|at| *at >= 128 * most);
-    end.into_iter().for_each(|end| name.truncate(end));
+    operation.function.as_mut().map_or(0, |name| shorten_text(name, most))
+}
+
+/// Returns 1 if it is cut.
+fn shorten_text(text: &mut String, most: usize) -> u64 {
+    let end = text.char_indices().map(|(at, _)| at).find(|at| *at >= 128 * most);
+    end.into_iter().for_each(|end| text.truncate(end));
     u64::from(end.is_some())
 }
 
@@ -132,5 +194,55 @@ mod tests {
         }
         let small = report(4, 4, 8);
         assert_eq!((small.json(), small.shortened), (json(&small), None));
+    }
+
+    #[test]
+    fn a_look_at_deep_stacks_with_long_names_has_a_bound_and_says_that_something_is_left_out() {
+        use crate::evidence::{Class, PythonFrame};
+        use crate::report::FrameSeen;
+        let name = |byte: &str| byte.repeat(4096);
+        let frame = PythonFrame { file: name("\u{1}"), line: 1, function: name("f") };
+        let seen = Evidence {
+            process: 1,
+            class: Class::File,
+            moves: false,
+            sentence: format!("reads {} (nfs4 from server:/data) for 41 s", name("/")),
+            of_job: false,
+            peer: None,
+            python: vec![frame; 256],
+            lacks: vec![name("l"); 40],
+            names: vec![name("/")],
+        };
+        assert!(json(&seen).len() > MOST_BYTES_OF_A_LOOK);
+        let read: Evidence = serde_json::from_str(&seen.json()).unwrap();
+        assert!(seen.json().len() <= MOST_BYTES_OF_A_LOOK && !read.python.is_empty());
+        assert_eq!((&read.sentence, &read.names), (&seen.sentence, &seen.names), "they have room");
+        assert!(
+            read.lacks.last().unwrap().ends_with("had no room in this file, or not as a whole"),
+            "{:?}",
+            read.lacks
+        );
+        let long = Evidence { sentence: name("\u{1}").repeat(40), names: vec![name("\u{1}"); 40], ..seen.clone() };
+        let read: Evidence = serde_json::from_str(&long.json()).unwrap();
+        assert!(long.json().len() <= MOST_BYTES_OF_A_LOOK);
+        assert_eq!((read.sentence.as_str(), read.names.len()), ("file", 0), "no part of a name stays");
+
+        let frame = FrameSeen {
+            module: name("m"),
+            function: Some(name("\u{1}")),
+            file: Some(name("s")),
+            ..FrameSeen::default()
+        };
+        let stack = StackSeen { thread: 1, frames: vec![frame; 512], notes: vec![name("n"); 40] };
+        assert!(json(&stack).len() > MOST_BYTES_OF_A_LOOK);
+        let read: StackSeen = serde_json::from_str(&stack.json()).unwrap();
+        assert!(stack.json().len() <= MOST_BYTES_OF_A_LOOK && !read.frames.is_empty());
+        assert!(
+            read.notes.last().unwrap().ends_with("had no room in this file, or not as a whole"),
+            "{:?}",
+            read.notes
+        );
+        let small = StackSeen { frames: vec![FrameSeen::default()], ..StackSeen::default() };
+        assert_eq!(small.json(), json(&small));
     }
 }
