@@ -195,7 +195,7 @@ fn no_look_at_revoked_work_succeeds_before_the_communicator_has_ended() {
         ),
     ];
     let look = |(how, expected): (&str, &[&str])| {
-        let outcome = answers(how, &[]);
+        let outcome = answers(how, &["--kill-after", "60s"]);
         assert_eq!(outcome.code, Some(0), "{how}: {outcome}");
         let said: Vec<_> = outcome.stdout.lines().collect();
         let (looked, at_the_end) = said.split_at(expected.len().min(said.len()));
