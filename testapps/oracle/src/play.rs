@@ -143,6 +143,13 @@ impl<'w> Stage<'w> {
         self.until(running, &truth, |_, _| true)
     }
 
+    /// Without the guard, and without first uses.
+    pub fn bare_and_loaded(&self) -> Played {
+        let truth = self.work.path().join("truth");
+        let running = self.run(&truth).set("CUDA_MODULE_LOADING", "EAGER").start();
+        self.until(running, &truth, |_, _| true)
+    }
+
     /// Under the guard, until a report of a program that is stuck is `enough`, or none has come for long.
     pub fn guarded(&self, mode: Mode, enough: impl Fn(&Stuck, &Json) -> bool) -> Played {
         let truth = self.work.path().join("truth");

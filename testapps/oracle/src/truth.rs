@@ -240,27 +240,29 @@ impl Stuck {
         reached.iter().filter(|who| last(who) || in_a_circle(who)).copied().collect()
     }
 
-    /// What a report may call the culprit: the minimal set, and what nobody outside the program can look into. That is a kernel that waits for a word, a host
-    /// function that waits, and a wait for a value that is written by no operation that was submitted as a write.
+    /// What a report may call the culprit, by line: the minimal set, and what nobody outside the program can look into. That is a kernel that waits for a word,
+    /// a host function that waits, and a wait for a value that no operation writes that was submitted as a write. Such a wait counts behind a kernel, too, since
+    /// nobody sees that the kernel has not ended.
     pub fn culprits(&self, program: &Program) -> BTreeSet<u64> {
-        let mut ids: BTreeSet<u64> =
-            self.minimal().into_iter().filter_map(|who| if let Who::Op(id) = who { Some(id) } else { None }).collect();
-        let closed = |op: &Op| {
-            let step = program.step_of_line(op.line).filter(|_| op.state == 2)?;
-            let written = |step: &Step| {
-                self.ops
-                    .values()
-                    .filter_map(|op| program.step_of_line(op.line))
-                    .any(|other| other.what == "write_value" && writes(other, step.get("word"), step.get("value")))
-            };
-            match step.what {
-                "launch" | "graph" | "host" => Some(()),
-                "wait_value" if !written(step) => Some(()),
-                _ => None,
-            }
+        let minimal = self.minimal();
+        let step_of = |op: &Op| program.step_of_line(op.line);
+        let runs = |op: &Op| op.state == 2;
+        let is_kernel = |step: &Step| matches!(step.what, "launch" | "graph");
+        let written = |step: &Step| {
+            let mut submitted = self.ops.values().filter_map(step_of).filter(|other| other.what == "write_value");
+            submitted.any(|other| writes(other, step.get("word"), step.get("value")))
         };
-        ids.extend(self.ops.iter().filter(|(_, op)| closed(op).is_some()).map(|(id, _)| *id));
-        ids
+        let behind_a_kernel = |id: u64| {
+            let kernel = |who: &Who| matches!(who, Who::Op(other) if runs(&self.ops[other]) && step_of(&self.ops[other]).is_some_and(is_kernel));
+            self.behind(Who::Op(id)).iter().any(kernel)
+        };
+        let closed = |id: u64, op: &Op| match step_of(op) {
+            Some(step) if step.what == "wait_value" => !written(step) && (runs(op) || behind_a_kernel(id)),
+            Some(step) => runs(op) && (is_kernel(step) || step.what == "host"),
+            None => false,
+        };
+        let is_one = |(id, op): &(&u64, &Op)| minimal.contains(&Who::Op(**id)) || closed(**id, op);
+        self.ops.iter().filter(is_one).map(|(_, op)| op.line).collect()
     }
 
     /// Whether a thread stands in a driver call, so that the guard can see it.
@@ -298,7 +300,7 @@ mod tests {
             waits 2 1\nwaits 4 3\nwaits 9 2\ndriver 100 1 9 0 0 0 0\nend\n";
         let stuck = stuck(text, &program);
         assert_eq!(stuck.minimal(), [1, 2, 3, 4].map(Who::Op).into());
-        assert_eq!(stuck.culprits(&program), [1, 2, 3, 4].into());
+        assert_eq!(stuck.culprits(&program), [3, 4, 5, 6].into());
         assert!(stuck.in_a_call());
     }
 
