@@ -71,14 +71,20 @@ impl GraphSeen {
         self.unseen > 0 || self.changed || self.parts.iter().any(|part| part.kind.takes_time())
     }
 
-    /// Names the graph by the kernel that keeps it from ending, where only one may.
+    /// Names the graph by the kernel that keeps it from ending, where only one may; else by a conditional node, which may go on for ever.
     pub(super) fn name(&self) -> String {
         let mut takes_time = self.parts.iter().filter(|part| part.kind.takes_time());
         let only = takes_time.next().filter(|_| self.unseen == 0 && takes_time.next().is_none());
+        let all = || format!("the graph of {}", counted(self.nodes, "node"));
         match self.peers_kernel().or_else(|| only?.function.as_deref()) {
             Some(kernel) => format!("the graph with {}", demangle(kernel)),
-            None => format!("the graph of {}", counted(self.nodes, "node")),
+            None if self.has_condition() => format!("{} with a conditional node", all()),
+            None => all(),
         }
+    }
+
+    pub(super) fn has_condition(&self) -> bool {
+        self.parts.iter().any(|part| part.kind == NodeKind::Conditional)
     }
 
     pub fn holds(&self) -> String {
@@ -141,5 +147,8 @@ mod tests {
         assert_eq!(GraphSeen::of(9, &one, name).name(), "the graph with k1");
         assert_eq!(GraphSeen::of(9, &contents, none).name(), "the graph of 15 nodes");
         assert_eq!(GraphSeen::of(9, &GraphContents::default(), none).holds(), "nothing");
+        contents.add(GraphPart::about(NodeKind::Conditional, 0));
+        assert_eq!(GraphSeen::of(9, &contents, name).name(), "the graph with ncclDevKernel_x");
+        assert_eq!(GraphSeen::of(9, &contents, none).name(), "the graph of 15 nodes with a conditional node");
     }
 }

@@ -46,6 +46,18 @@ fn a_graph_that_runs_is_told_with_what_it_holds() {
 }
 
 #[test]
+fn a_conditional_node_is_named_with_what_ends_it() {
+    let story = TestTrace::new();
+    let parts = [story.kernel("k1"), GraphPart::of(NodeKind::Conditional)];
+    story.graph(5, &parts).launch_graph(0, 10).waits(1, 20, "cuStreamSynchronize", Some(0));
+    story.check(&[(Code::LG299, "cuGraphLaunch")]);
+    let verdict = &story.diagnosis().verdicts[0];
+    let named = "it waits for the graph of 2 nodes with a conditional node on stream 1";
+    assert!(verdict.sentence.contains(named), "{verdict:#?}");
+    assert!(verdict.fix.contains("cudaGraphSetConditional"), "{verdict:#?}");
+}
+
+#[test]
 fn a_collective_in_a_graph_waits_for_other_ranks() {
     let story = TestTrace::new();
     let parts = [story.kernel("k1"), story.kernel(ALL_REDUCE)];

@@ -198,7 +198,11 @@ pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
         }
         End::Runs(culprit) => {
             let name = culprit.operation.name();
-            format!("find out why {name} does not end: with --gpu-dump=full, the report says where its threads stand")
+            let condition = match culprit.operation.graph.as_ref().is_some_and(GraphSeen::has_condition) {
+                true => "; a while node goes on until a kernel of its body sets its handle to 0 (cudaGraphSetConditional)",
+                false => "",
+            };
+            format!("find out why {name} does not end: with --gpu-dump=full, the report says where its threads stand{condition}")
         }
     }
 }
