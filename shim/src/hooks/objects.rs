@@ -114,7 +114,8 @@ impl Call {
         if let Some(stream) = self.about.stream_entry {
             let joins = || self.guard.tracker.context_entry(stream.context()).is_some_and(|c| c.capturing());
             let captured = stream.capturing() || joins() && is_captured(stream);
-            self.about.submits = !captured && !(results::is_set(REVOKED) && self.is_refused());
+            let is_refused = !captured && results::is_set(REVOKED) && self.is_refused();
+            self.about.submits = !captured && !is_refused;
             self.about.flags |= if captured { flag::CAPTURED } else { 0 };
         }
     }
