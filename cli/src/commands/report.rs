@@ -42,6 +42,9 @@ pub(crate) struct Arguments {
     /// Write the report as one page for a browser, and print one line.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "format", "hazards", "cold_start", "blocking"])]
     html: Option<PathBuf>,
+    /// List also the hazards that are only possible, which are counted otherwise.
+    #[arg(long, conflicts_with_all = ["list", "html", "cold_start", "blocking", "gpu_core"])]
+    all: bool,
     /// Print names, stacks and frames whole, which a person rarely needs.
     #[arg(long, conflicts_with_all = ["list", "html"])]
     verbose: bool,
@@ -50,7 +53,7 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn report(arguments: &Arguments) -> Outcome {
-    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, verbose, timing } = arguments;
+    let Arguments { what, gpu_core, list, format, hazards, suppress, baseline, html, all, verbose, timing } = arguments;
     let detail = if *verbose { Detail::Whole } else { Detail::Short };
     if let Some(file) = gpu_core {
         return gpu_core::report(file, plain(*format)?);
@@ -65,7 +68,7 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
         return printed(|out| report::report_page(what, file, out));
     }
     if *hazards {
-        return printed(|out| report::report_hazards(what, *format, suppress, baseline.as_deref(), out));
+        return printed(|out| report::report_hazards(what, *format, suppress, baseline.as_deref(), *all, out));
     }
     let format = plain(*format)?;
     if timing.wanted() {
@@ -79,9 +82,9 @@ pub(crate) fn report(arguments: &Arguments) -> Outcome {
     }
     let run = Run::find(what)?;
     if run.process.is_none() && !is_process_folder(what) && holds_processes(what) {
-        return printed(|out| report::report_all(what, format, detail, out));
+        return printed(|out| report::report_all(what, format, detail, *all, out));
     }
-    printed(|out| report_one(&run, format, detail, out))
+    printed(|out| report_one(&run, format, detail, *all, out))
 }
 
 fn plain(format: FindingsFormat) -> Result<Format, Failure> {

@@ -4,6 +4,7 @@ use super::options::as_options;
 use super::schedule::Schedule;
 use super::{limits, threshold_of_run, Explorer, Found, Ran, PLAIN_REPLAYS};
 use crate::judge::explored::{EndedOtherwise, Explored, HazardExplored};
+use crate::judge::PROVOKED;
 use crate::machine::files;
 use crate::run::EXPLORED;
 use crate::words::output::say;
@@ -101,7 +102,7 @@ impl Explorer {
 
     fn status(&self, provoked: bool) -> String {
         match provoked {
-            true => "provoked".to_owned(),
+            true => PROVOKED.to_owned(),
             false => format!("not provoked in {}", counted(self.made, "run")),
         }
     }

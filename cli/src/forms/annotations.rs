@@ -4,7 +4,6 @@
 use super::places::Place;
 use super::text;
 use crate::judge::{gist, hangs, stalled, FailedOn, Seen, Status};
-use lazyguard_core::hazard::messages;
 use lazyguard_core::report::{one_line, Block};
 use std::fmt::Write as _;
 use std::str::FromStr;
@@ -93,15 +92,13 @@ fn shown(seen: &Seen<'_>) -> Vec<Shown> {
         place: None,
         fails: seen.failed == Some(FailedOn::Stall),
     });
-    let hazards = seen.judged.hazards.iter().filter(|finding| finding.fails || !finding.hazard.prevented);
-    let hazards = hazards.filter(|finding| finding.status == Status::New).map(|finding| Shown {
+    let causes = seen.judged.by_cause().into_iter();
+    let causes = causes.filter_map(|same| Some((*same.first()?, text::line_of_cause(&same))));
+    let causes = causes.filter(|(finding, _)| finding.fails || !finding.hazard.prevented);
+    let hazards = causes.filter(|(finding, _)| finding.status == Status::New).map(|(finding, line)| Shown {
         code: finding.hazard.code.name(),
         title: one_line(&format!("{}: {}", finding.hazard.code, finding.hazard.title)).into_owned(),
-        text: text_of([
-            messages::line(&finding.hazard),
-            finding.hazard.what.clone(),
-            format!("fix: {}", finding.hazard.fix),
-        ]),
+        text: text_of([line, finding.hazard.what.clone(), format!("fix: {}", finding.hazard.fix)]),
         key: finding.key.clone(),
         place: finding.line.as_ref().map(|line| Place::of(line, &seen.here)),
         fails: finding.fails,

@@ -3,7 +3,7 @@
 use super::text;
 use crate::folder::{gpu_core, is_process_folder, is_run, process_folders, Recorded, RecordingSeen, Run, RECORDING};
 use crate::judge::collect::{self, Whole};
-use crate::judge::{compare, is_by_the_guard, Process, Ranks};
+use crate::judge::{compare, is_by_the_guard, Process, Ranks, Rules};
 use crate::stacks;
 use crate::words::{say, write_line, Failure, Format, Outcome, Output};
 use lazyguard_core::gpu_core::GpuCore;
@@ -56,7 +56,7 @@ struct Found<'a> {
 }
 
 /// Prints the report of one process. An unreadable part does not prevent the rest; without a rest, its failure is the whole report.
-pub(crate) fn report_one(run: &Run, format: Format, detail: Detail, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_one(run: &Run, format: Format, detail: Detail, all: bool, out: &mut Output<'_>) -> Outcome {
     let log = run.folder.as_ref().map(|folder| folder.join(LOG)).filter(|log| log.exists());
     if let Some(folder) = run.folder.as_deref().filter(|folder| log.is_none() && !is_process_folder(folder)) {
         return Err(no_run_folder(folder));
@@ -71,7 +71,7 @@ pub(crate) fn report_one(run: &Run, format: Format, detail: Detail, out: &mut Ou
         let found = Found { run, process, whole, log };
         match format {
             Format::Json => out.json(&found.json())?,
-            Format::Text => found.write_text(detail, out)?,
+            Format::Text => found.write_text(detail, all, out)?,
         }
         out.flush()?;
     }
@@ -148,7 +148,7 @@ impl Found<'_> {
         }
     }
 
-    fn write_text(&self, detail: Detail, out: &mut Output<'_>) -> Result<(), Failure> {
+    fn write_text(&self, detail: Detail, all: bool, out: &mut Output<'_>) -> Result<(), Failure> {
         let Self { process, whole: Whole { reported, recorded }, .. } = self;
         let ranks = self.compared();
         if let Some(ranks) = &ranks {
@@ -174,11 +174,13 @@ impl Found<'_> {
             write_line!(out, "")?;
         }
         self.write_end(out)?;
+        let judged = Rules::default().judge(std::slice::from_ref(process));
         match process.knows_hazards {
+            true if judged.hazards.is_empty() => {}
             true if process.is_held_up() && detail == Detail::Short => {
-                out.lines(text::number_of_hazards(process.hazards.len(), &process.folder))?;
+                out.lines(text::number_of_hazards(&judged, &process.folder))?;
             }
-            true => out.lines(detail.of(process.hazards.iter().flat_map(|seen| text::lines_of(&seen.hazard))))?,
+            true => out.lines(detail.of(text::judged(&judged, all)))?,
             false => write_line!(out, "the hazards cannot be told: the recording cannot be read")?,
         }
         match recorded {

@@ -3,7 +3,7 @@
 use crate::words::names::lane_name;
 use crate::words::Took;
 use lazyguard_core::api::{Class, Condition};
-use lazyguard_core::diagnose::ThreadActivity;
+use lazyguard_core::diagnose::{Confidence, ThreadActivity};
 use lazyguard_core::hazard::{Flags, HazardEvent};
 use lazyguard_core::report::{arguments_in_words, event_of_record};
 use lazyguard_core::trace::layout::flag;
@@ -103,6 +103,9 @@ pub(super) struct Line<'a> {
     /// Whether the guard prevented the hazard.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prevented: bool,
+    /// A hazard's confidence, as far as the process knew then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<Confidence>,
     /// A hazard's kernel in flight.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub in_flight: Option<&'a str>,
@@ -190,6 +193,7 @@ impl<'a> Line<'a> {
             owner: record.owner().filter(|&owner| owner != 0),
             code: noted.map(|noted| noted.code.name()),
             in_flight_on: noted.map(|noted| noted.other.stream).filter(|&n| n != 0),
+            confidence: noted.map(|noted| noted.confidence()),
             prevented: noted.is_some_and(|noted| noted.flags.says(Flags::PREVENTED)),
             count: noted.map(|noted| u64::from(noted.count)),
             captured: record.flags & flag::CAPTURED != 0,

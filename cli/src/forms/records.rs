@@ -8,7 +8,7 @@ use crate::stacks::Symbolizer;
 use crate::words::names::Names;
 use crate::words::{write_line, Format, Output, Took};
 use lazyguard_core::api::{Class, Quantity};
-use lazyguard_core::diagnose::GraphSeen;
+use lazyguard_core::diagnose::{Confidence, GraphSeen};
 use lazyguard_core::hazard::HazardEvent;
 use lazyguard_core::trace::read::Entry;
 use lazyguard_core::trace::{Kind, Record};
@@ -130,8 +130,12 @@ impl Line<'_> {
     fn write_call(&self, kind: Kind, out: &mut impl fmt::Write) -> fmt::Result {
         match kind {
             Kind::Hazard => {
-                let prevented = if self.prevented { "prevented " } else { "" };
-                write!(out, "{prevented}hazard {} in {}", self.code.unwrap_or("of an unknown code"), self.call)?;
+                let word = match (self.prevented, self.confidence) {
+                    (true, _) => "prevented ",
+                    (false, Some(Confidence::Possible)) => "possible ",
+                    _ => "",
+                };
+                write!(out, "{word}hazard {} in {}", self.code.unwrap_or("of an unknown code"), self.call)?;
             }
             Kind::Preload => {
                 let kernels = Quantity(self.loaded.unwrap_or(0), "kernel");

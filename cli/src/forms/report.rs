@@ -25,7 +25,13 @@ pub(crate) enum Format {
 }
 
 /// Prints the processes whose folders lie under a root: a line each, and their hangs and hazards.
-pub(crate) fn report_all(root: &Path, format: words::Format, detail: Detail, out: &mut Output<'_>) -> Outcome {
+pub(crate) fn report_all(
+    root: &Path,
+    format: words::Format,
+    detail: Detail,
+    all: bool,
+    out: &mut Output<'_>,
+) -> Outcome {
     let rules = Rules::default();
     let seen = Seen::of(root, collect::under(root), &rules);
     match format {
@@ -34,10 +40,10 @@ pub(crate) fn report_all(root: &Path, format: words::Format, detail: Detail, out
             out.lines(text::processes(&seen, detail))?;
             let is_held_up = seen.processes.iter().any(|process| process.is_held_up());
             if is_held_up && detail == Detail::Short {
-                out.lines(text::number_of_hazards(seen.judged.hazards.len(), root))?;
+                out.lines(text::number_of_hazards(&seen.judged, root))?;
             } else if !seen.judged.hazards.is_empty() {
                 write_line!(out, "")?;
-                out.lines(detail.of(text::hazards(&seen)))?;
+                out.lines(detail.of(text::hazards(&seen, all)))?;
             }
         }
     }
@@ -49,6 +55,7 @@ pub(crate) fn report_hazards(
     format: Format,
     suppressions: &[PathBuf],
     baseline: Option<&Path>,
+    all: bool,
     out: &mut Output<'_>,
 ) -> Outcome {
     let read = |path: &Path| match baseline::read(path) {
@@ -63,7 +70,7 @@ pub(crate) fn report_hazards(
         Format::Sarif => sarif::text(&seen),
         Format::Junit => junit::text(&seen)?,
         Format::Text => {
-            out.lines(seen.problem_lines().chain(text::hazards(&seen)))?;
+            out.lines(seen.problem_lines().chain(text::hazards(&seen, all)))?;
             return Ok(exit_code(&seen));
         }
     };

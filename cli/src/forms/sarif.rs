@@ -150,7 +150,7 @@ fn of_report(
 
 fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
     let hazard = &finding.hazard;
-    let level = match (finding.fails, hazard.prevented) {
+    let level = match (finding.fails, hazard.prevented || !hazard.counts()) {
         (true, _) => "error",
         (false, true) => "note",
         (false, false) => "warning",
@@ -176,6 +176,7 @@ fn of_hazard(finding: &Finding, seen: &Seen<'_>) -> Value {
             "kernel": hazard.kernel,
             "streamClass": hazard.stream_class,
             "prevented": hazard.prevented,
+            "confidence": hazard.confidence,
             "atLeast": hazard.at_least,
             "explored": finding.explored,
             "metBy": finding.met_by.iter().map(|met| json!({

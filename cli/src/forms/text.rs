@@ -2,7 +2,7 @@
 
 use crate::judge::{
     by_cause, compare, gist, hangs, is_of_a_crash, stalled, suspected, when_they_were_ended, Course, End, FailedOn,
-    Finding, MetByProcess, OddRank, Process, Ranks, SameHang, Seen, Status, Stood,
+    Finding, Judged, MetByProcess, OddRank, Process, Ranks, SameHang, Seen, Status, Stood,
 };
 use crate::words::{first_of, shell_word};
 use lazyguard_core::api::{counted, Code};
@@ -35,6 +35,9 @@ pub(crate) fn once_these_meet(hazard: &Hazard) -> &'static str {
 
 pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
     let mut lines = vec![format!("  {}", hazard.what)];
+    if !hazard.because.is_empty() {
+        lines.push(format!("  {}: {}", hazard.confidence.name(), hazard.because));
+    }
     if !hazard.must_meet.is_empty() {
         lines.push(format!("  {}", once_these_meet(hazard)));
         lines.extend(hazard.must_meet.iter().map(|operation| format!("    - {operation}")));
@@ -53,12 +56,20 @@ pub(crate) fn details(hazard: &Hazard) -> Vec<String> {
     lines
 }
 
-pub(crate) fn lines_of(hazard: &Hazard) -> Vec<String> {
-    std::iter::once(messages::line(hazard)).chain(details(hazard)).collect()
+pub(crate) fn finding(one: &Finding) -> Vec<String> {
+    of_cause(&[one])
 }
 
-pub(crate) fn finding(finding: &Finding) -> Vec<String> {
-    let mut lines = vec![messages::line(&finding.hazard)];
+/// The line of hazards with one cause.
+pub(super) fn line_of_cause(same: &[&Finding]) -> String {
+    let hazards: Vec<_> = same.iter().map(|finding| &finding.hazard).collect();
+    messages::line_of_all(&hazards).unwrap_or_default()
+}
+
+/// Hazards with one cause: the first one in full, and the keys of all.
+pub(crate) fn of_cause(same: &[&Finding]) -> Vec<String> {
+    let Some(finding) = same.first() else { return Vec::new() };
+    let mut lines = vec![line_of_cause(same)];
     match &finding.status {
         Status::New => {}
         Status::Known => lines.push("  known: the baseline has it".to_owned()),
@@ -69,8 +80,19 @@ pub(crate) fn finding(finding: &Finding) -> Vec<String> {
     if finding.met_by.len() > 1 {
         lines.push(format!("  met by {}", met_by(&finding.met_by)));
     }
-    lines.push(format!("  key: {}", finding.key));
+    if let [one] = same {
+        lines.push(format!("  key: {}", one.key));
+        return lines;
+    }
+    lines.push("  to warm up before that, each by its key:".to_owned());
+    let times = |finding: &Finding| counted(finding.hazard.count, "time");
+    lines.extend(same.iter().map(|finding| format!("    - {}, {}", finding.key, times(finding))));
     lines
+}
+
+/// The hazards that are only possible, in a line.
+pub(super) fn possible(judged: &Judged) -> Option<String> {
+    messages::possible(judged.possible())
 }
 
 fn met_by(all: &[MetByProcess]) -> String {
@@ -106,8 +128,10 @@ pub(crate) fn result(seen: &Seen<'_>) -> String {
     parts.extend((hung > 0 || has_none).then(|| none_or_counted(hung, "hang")));
     parts.extend((suspected > 0).then(|| counted(suspected as u64, "suspected hang")));
     parts.extend((stalled > 0).then(|| format!("{stalled} stalled")));
-    let met: Vec<_> = seen.judged.hazards.iter().filter(|finding| !finding.hazard.prevented).collect();
+    let causes = seen.judged.by_cause();
+    let met: Vec<_> = causes.iter().filter_map(|same| same.first()).filter(|first| !first.hazard.prevented).collect();
     let with = |word: &str| met.iter().filter(|finding| finding.status.word() == word).count();
+    let all = || seen.judged.hazards.iter();
     let by_status = ["new", "known", "suppressed"].map(|word| (with(word), word));
     let by_status = by_status.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
     let hazards = none_or_counted(met.len(), "hazard");
@@ -117,7 +141,8 @@ pub(crate) fn result(seen: &Seen<'_>) -> String {
     });
     let of = |course| seen.processes.iter().filter(|process| process.word() == course).count();
     let counts = [
-        (seen.judged.hazards.len() - met.len(), "prevented"),
+        (all().filter(|finding| !finding.hazard.counts()).count(), "possible"),
+        (all().filter(|finding| finding.hazard.prevented).count(), "prevented"),
         (of("signalled"), "ended by a signal"),
         (of("killed"), "ended by `lazyguard run`"),
     ];
@@ -190,8 +215,9 @@ fn all_at_the_end(seen: &Seen<'_>) -> Vec<String> {
         lines.extend(more(ended.len(), MOST_TOLD));
     }
     if seen.failed == Some(FailedOn::Hazard) {
-        let failing: Vec<_> = seen.judged.hazards.iter().filter(|finding| finding.fails).collect();
-        lines.extend(failing.iter().take(MOST_TOLD).map(|finding| messages::line(&finding.hazard)));
+        let mut failing = seen.judged.by_cause();
+        failing.retain(|same| same.iter().any(|finding| finding.fails));
+        lines.extend(failing.iter().take(MOST_TOLD).map(|same| line_of_cause(same)));
         lines.extend(more(failing.len(), MOST_TOLD));
         lines.push(match failing.len() {
             1 => format!("this hazard fails the run, as --fail-on {} says", seen.fail_on),
@@ -277,7 +303,8 @@ fn most_of_a_hang(seen: &Seen<'_>, ranks: Option<&Ranks>, (has, hangs): (usize, 
 }
 
 /// How many hazards there are: a report of a hang has none of them.
-pub(crate) fn number_of_hazards(count: usize, what: &Path) -> Option<String> {
+pub(crate) fn number_of_hazards(judged: &Judged, what: &Path) -> Option<String> {
+    let count = judged.by_cause().len();
     let those = counted(count as u64, "hazard");
     let where_they_are = || format!("{those}: lazyguard report --hazards {}", shell_word(what));
     (count > 0).then(where_they_are)
@@ -356,15 +383,24 @@ fn to_warm_up(seen: &Seen<'_>) -> Vec<String> {
     (!all.is_empty()).then(|| "to warm up before the program is ready:".to_owned()).into_iter().chain(all).collect()
 }
 
-pub(crate) fn hazards(seen: &Seen<'_>) -> Vec<String> {
-    let mut lines = Vec::new();
-    for found in &seen.judged.hazards {
-        lines.extend(finding(found));
-        lines.push(String::new());
+/// The hazards, each cause once. Those that are only possible are counted, or listed too.
+pub(crate) fn judged(judged: &Judged, all: bool) -> Vec<String> {
+    let mut causes = judged.by_cause();
+    let has_none = causes.is_empty();
+    if all {
+        causes.extend(judged.hazards.iter().filter(|finding| !finding.hazard.counts()).map(|finding| vec![finding]));
     }
-    if seen.judged.hazards.is_empty() {
+    let mut lines: Vec<_> = causes.iter().flat_map(|same| [of_cause(same), vec![String::new()]].concat()).collect();
+    if has_none {
         lines.push("no hazard is known".to_owned());
     }
+    let listed = if all { "" } else { ": --all lists them" };
+    lines.extend(possible(judged).map(|line| line + listed));
+    lines
+}
+
+pub(crate) fn hazards(seen: &Seen<'_>, all: bool) -> Vec<String> {
+    let mut lines = judged(&seen.judged, all);
     lines.extend(to_warm_up(seen));
     let absent = seen.judged.absent.len() as u64;
     if absent > 0 {
@@ -490,7 +526,7 @@ mod tests {
 
     #[test]
     fn a_hazard_is_told_in_full_with_its_key_and_who_met_it() {
-        let lines = told(&Told { processes: 6, known: true, ..Told::default() }, hazards);
+        let lines = told(&Told { processes: 6, known: true, ..Told::default() }, |seen| hazards(seen, false));
         let expect = [
             "hazard LG101: cuLaunchKernel of k2 on a non-blocking stream, beside k1, 18 times: a cold function was loaded while other work was in flight",
             "  known: the baseline has it",
@@ -504,6 +540,7 @@ mod tests {
         let met = "  met by train (process 4242, rank 3, 3 times); train (process 4242, rank 3, 3 times)";
         assert!(lines[7].starts_with(met) && lines[7].ends_with("; 2 more processes"), "{lines:?}");
         assert_eq!(lines[8..], ["  key: LG101|k2|cuLaunchKernel|non-blocking"]);
-        assert_eq!(told(&Told { no_hazard: true, ..Told::default() }, hazards), ["no hazard is known"]);
+        let none = told(&Told { no_hazard: true, ..Told::default() }, |seen| hazards(seen, false));
+        assert_eq!(none, ["no hazard is known"]);
     }
 }

@@ -25,7 +25,7 @@ use crate::machine::parallel;
 use crate::stacks;
 use crate::words::Failure;
 use lazyguard_core::diagnose::{ends_of, HowEnded, Status};
-use lazyguard_core::hazard::{joined, Aggregator, FirstOccurrence, Hazard, HazardFile};
+use lazyguard_core::hazard::{joined, Aggregator, FirstOccurrence, Hazard, HazardFile, Weigher};
 use lazyguard_core::report::{HangReport, Summary};
 use lazyguard_core::run_folder::file::{DUMP, EVIDENCE, RUN};
 use lazyguard_core::Nanos;
@@ -217,12 +217,13 @@ impl Process {
     fn take_hazards(&mut self, file: Option<HazardFile>, opened: Option<&Opened>) {
         let read = hazards(file, opened);
         self.knows_hazards = read.is_ok();
-        let hazards = self.keep(read.map(Some)).unwrap_or_default();
+        let mut hazards = self.keep(read.map(Some)).unwrap_or_default();
         let mut counted = self.summary.iter().flat_map(|summary| summary.hazards.iter().chain(&summary.prevented));
         let is_lost = |code: &str| !hazards.iter().any(|hazard| hazard.code.name() == code);
         if let Some((code, _)) = counted.find(|(code, count)| *count > 0 && is_lost(code)) {
             self.problems.push(format!("{}: run.json counts hazards of {code}, and nothing tells of them", self.name));
         }
+        self.keep(opened.map(|opened| weigh(&mut hazards, opened)).transpose());
         let mut callers = opened.map(Opened::callers);
         let mut line_of = |hazard: &Hazard| callers.as_mut()?.line(hazard.first.caller, hazard.kernel.as_deref());
         self.hazards = hazards.into_iter().map(|hazard| HazardSeen { line: line_of(&hazard), hazard }).collect();
@@ -282,6 +283,17 @@ fn hazards(file: Option<HazardFile>, opened: Option<&Opened>) -> Result<Vec<Haza
         first.place = callers.name(first.caller).map(str::to_owned);
     }
     Ok(hazards)
+}
+
+/// The process knew only what had happened until it noted a hazard.
+fn weigh(hazards: &mut Vec<Hazard>, opened: &Opened) -> Result<(), Failure> {
+    if hazards.is_empty() {
+        return Ok(());
+    }
+    let mut weigher = Weigher::new(&opened.recording);
+    opened.visit(|entry| weigher.see(entry))?;
+    weigher.finish(hazards);
+    Ok(())
 }
 
 fn from_recording(opened: &Opened) -> Result<Vec<Hazard>, Failure> {

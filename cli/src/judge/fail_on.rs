@@ -51,10 +51,11 @@ impl FailOn {
         self.0.contains(&kind)
     }
 
-    /// Whether a hazard fails the run, unless it is suppressed or in the baseline.
+    /// Whether a hazard fails the run, unless it is suppressed or in the baseline. One that is only possible never does.
     pub fn covers(&self, hazard: &Hazard) -> bool {
         match hazard.prevented {
             true => self.has(FailedOn::Prevented),
+            false if !hazard.counts() => false,
             false if hazard.code == Code::LG110 && self.has(FailedOn::LateLoad) => true,
             false => self.has(FailedOn::Hazard) || self.has(FailedOn::Code(hazard.code)),
         }
@@ -103,6 +104,7 @@ impl fmt::Display for FailOn {
 mod tests {
     use super::*;
     use crate::judge::test_samples::hazard;
+    use lazyguard_core::diagnose::Confidence;
 
     #[test]
     fn every_form_of_it_is_read_and_written_again() {
@@ -154,6 +156,9 @@ mod tests {
         ] {
             let fail_on: FailOn = text.parse().unwrap();
             assert_eq!((fail_on.covers(&met), fail_on.covers(&prevented)), (fails_met, fails_prevented), "{text}");
+            assert!(!fail_on.covers(&Hazard { confidence: Confidence::Possible, ..met.clone() }), "{text}");
+            let certain = Hazard { confidence: Confidence::Certain, ..met.clone() };
+            assert_eq!(fail_on.covers(&certain), fails_met, "{text}");
         }
         let late: FailOn = "late-load".parse().unwrap();
         assert!(late.covers(&hazard(Code::LG110, Some("k2"))) && !late.covers(&met));

@@ -1,12 +1,18 @@
 //! Judges the hazards of all processes as one list: which are suppressed, which a baseline knows, and which make the run fail.
 
+use super::explored::Explored;
 use super::fail_on::FailOn;
 use super::process::Process;
 use super::suppress::Suppression;
 use crate::stacks::SourceLine;
-use lazyguard_core::hazard::Hazard;
+use lazyguard_core::diagnose::{Code, Confidence};
+use lazyguard_core::hazard::{messages, Hazard};
+use lazyguard_core::order;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The word of `lazyguard explore` for a hazard of which it made a hang.
+pub(crate) const PROVOKED: &str = "provoked";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
@@ -81,10 +87,7 @@ impl Rules {
         }
         let absent = self.baseline.iter().flatten().filter(|key| !merged.contains_key(*key)).cloned().collect();
         let mut hazards: Vec<_> = merged.into_iter().filter_map(|(key, merged)| self.finding(key, merged)).collect();
-        hazards.sort_by(|a, b| {
-            let order = |f: &Finding| (!f.fails, f.hazard.prevented, f.hazard.code, u64::MAX - f.hazard.count);
-            order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
-        });
+        sort(&mut hazards);
         let unused = self.suppressions.iter().zip(used).filter(|(_, used)| !used);
         let unused = unused.map(|(line, _)| line.text()).collect();
         Judged { hazards, unused, absent }
@@ -92,6 +95,9 @@ impl Rules {
 
     fn finding(&self, key: String, merged: Merged) -> Option<Finding> {
         let (mut hazard, line, _) = merged.first?;
+        if let Some((confidence, because, waits)) = merged.surest {
+            (hazard.confidence, hazard.because, hazard.waits) = (confidence, because, waits);
+        }
         hazard.count = merged.met_by.iter().map(|met| met.count).fold(0, u64::saturating_add);
         hazard.at_least = merged.at_least;
         let is_known = self.baseline.as_ref().is_some_and(|keys| keys.contains(&key));
@@ -108,6 +114,46 @@ impl Rules {
     }
 }
 
+fn sort(hazards: &mut [Finding]) {
+    hazards.sort_by(|a, b| {
+        let order =
+            |f: &Finding| (!f.fails, !f.hazard.counts(), f.hazard.prevented, f.hazard.code, u64::MAX - f.hazard.count);
+        order(a).cmp(&order(b)).then_with(|| a.key.cmp(&b.key))
+    });
+}
+
+impl Judged {
+    /// Takes in what `lazyguard explore` has found of the hazards: one of which it made a hang is certain.
+    pub fn explored(&mut self, explored: &Explored, fail_on: &FailOn) {
+        for finding in &mut self.hazards {
+            finding.explored = explored.of(&finding.key);
+            if finding.explored.as_deref() == Some(PROVOKED) {
+                finding.hazard.confidence = Confidence::Certain;
+                finding.fails = finding.status == Status::New && fail_on.covers(&finding.hazard);
+            }
+        }
+        sort(&mut self.hazards);
+    }
+
+    /// The hazards that a report tells, by their causes: first uses beside the same work in flight are one.
+    pub fn by_cause(&self) -> Vec<Vec<&Finding>> {
+        let counted = self.hazards.iter().filter(|finding| finding.hazard.counts());
+        let cause = |finding: &Finding| {
+            let Hazard { code, prevented, confidence, waits, first, .. } = &finding.hazard;
+            let beside = waits.as_ref().unwrap_or(&first.other);
+            let loads = matches!(code, Code::LG101 | Code::LG102) && !beside.is_empty();
+            let own = (!loads).then(|| finding.key.clone());
+            (*code, *prevented, *confidence, finding.status.clone(), finding.fails, beside.clone(), own)
+        };
+        order::grouped(counted, |finding| cause(finding)).into_iter().map(|(_, same)| same).collect()
+    }
+
+    /// How often the process used something first, and made another call, beside work of which nothing says that it waits.
+    pub fn possible(&self) -> (u64, u64) {
+        messages::occurrences(self.hazards.iter().map(|finding| &finding.hazard).filter(|hazard| !hazard.counts()))
+    }
+}
+
 /// Ranks that are numbers come in their order, and before those that are none.
 fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
     let number = |rank: &str| rank.parse::<u64>().map_or((1, 0), |number| (0, number));
@@ -118,6 +164,8 @@ fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
 struct Merged {
     first: Option<(Hazard, Option<SourceLine>, u64)>,
     met_by: Vec<MetByProcess>,
+    /// What the surest of the processes says.
+    surest: Option<(Confidence, String, Option<String>)>,
     at_least: bool,
     unsuppressed: bool,
     by: BTreeSet<usize>,
@@ -135,6 +183,9 @@ impl Merged {
         self.at_least |= hazard.at_least;
         self.unsuppressed |= matching.is_empty();
         self.by.extend(matching);
+        if self.surest.as_ref().is_none_or(|(confidence, ..)| *confidence < hazard.confidence) {
+            self.surest = Some((hazard.confidence, hazard.because.clone(), hazard.waits.clone()));
+        }
         let at = process.armed_unix_nanos.saturating_add(hazard.first.at);
         if self.first.as_ref().is_none_or(|(_, _, first)| at < *first) {
             self.first = Some((hazard.clone(), line.cloned(), at));
@@ -145,10 +196,10 @@ impl Merged {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::judge::explored::HazardExplored;
     use crate::judge::process::HazardSeen;
     use crate::judge::suppress;
     use crate::judge::test_samples::{hazard, Scratch};
-    use lazyguard_core::diagnose::Code;
 
     fn process(program: &str, rank: &str, armed: u64, hazards: Vec<Hazard>) -> Process {
         let hazards = hazards.into_iter().map(|hazard| HazardSeen { hazard, line: None }).collect();
@@ -202,6 +253,23 @@ mod tests {
         let Status::Suppressed(by) = &alone.hazards[0].status else { panic!("{:?}", alone.hazards[0]) };
         assert!(by.len() == 1 && by[0].ends_with("s.txt:1: program:train"), "{by:?}");
         assert!(alone.unused.len() == 1 && alone.unused[0].ends_with("s.txt:2: LG107:*"), "{:?}", alone.unused);
+    }
+
+    #[test]
+    fn what_explore_made_a_hang_is_certain_and_fails_the_run() {
+        let possible = |kernel: &str| Hazard { confidence: Confidence::Possible, ..with(Code::LG101, kernel, 1, 1) };
+        let rules = Rules { fail_on: "hazard".parse().unwrap(), ..Rules::default() };
+        let mut judged = rules.judge(&[process("train", "0", 1, vec![possible("a"), possible("b")])]);
+        assert!(judged.hazards.iter().all(|finding| !finding.fails) && judged.by_cause().is_empty());
+        let explored = |finding: &Finding| HazardExplored {
+            key: finding.key.clone(),
+            explored: if finding.hazard.kernel.as_deref() == Some("b") { PROVOKED } else { "not provoked" }.to_owned(),
+        };
+        let hazards = judged.hazards.iter().map(explored).collect();
+        judged.explored(&Explored { hazards, ..Explored::default() }, &rules.fail_on);
+        let told: Vec<_> = judged.hazards.iter().map(|finding| (finding.hazard.confidence, finding.fails)).collect();
+        assert_eq!(told, [(Confidence::Certain, true), (Confidence::Possible, false)]);
+        assert_eq!((judged.by_cause().len(), judged.possible()), (1, (1, 0)));
     }
 
     #[test]

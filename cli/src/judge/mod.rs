@@ -20,6 +20,8 @@ pub(crate) mod suppress;
 #[cfg(test)]
 pub(crate) mod test_samples;
 pub(crate) mod timing;
+#[cfg(test)]
+mod weighed_tests;
 mod writers;
 
 pub(crate) use blamed::Watched;
@@ -28,7 +30,7 @@ pub(crate) use fail_on::{FailOn, FailedOn};
 pub(crate) use hangs::{
     by_cause, gist, hangs, passed, ranks_in_words, sentence, stalled, suspected, HangSeen, SameHang,
 };
-pub(crate) use judged::{Finding, MetByProcess, Rules, Status};
+pub(crate) use judged::{Finding, Judged, MetByProcess, Rules, Status, PROVOKED};
 pub(crate) use process::Process;
 #[cfg(test)]
 pub(crate) use ranks::ComparedBy;

@@ -167,7 +167,7 @@ impl Process {
     }
 
     pub fn met(&self) -> usize {
-        self.hazards.iter().filter(|seen| !seen.hazard.prevented).count()
+        self.hazards.iter().filter(|seen| !seen.hazard.prevented && seen.hazard.counts()).count()
     }
 
     /// When the run told it to end, or to fail its calls: what it does after that is a consequence. By its own word; a process without a processor may not

@@ -68,7 +68,7 @@ pub(crate) fn conclude(run: &Finished, wanted: &Wanted) -> Result<Conclusion, Fa
         Seen { run: Some(run), earlier: &wanted.earlier, ..Seen::of(&run.root, collect::of_run(&run.root), &rules) };
     seen.explored = wanted.explored.as_deref().and_then(Explored::read);
     if let Some(explored) = &seen.explored {
-        seen.judged.hazards.iter_mut().for_each(|finding| finding.explored = explored.of(&finding.key));
+        seen.judged.explored(explored, seen.fail_on);
     }
     let hangs =
         run.end == End::EndedOnHang || wanted.fail_on.has(FailedOn::Hang) && !hangs::hangs(&seen.processes).is_empty();

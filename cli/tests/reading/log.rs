@@ -92,7 +92,7 @@ fn every_line_has_what_applies_to_it_and_no_more() {
         &json!({ "thread": 101, "thread_number": 2, "thread_name": "worker" }),
         json!({
             "at_ns": 2_000, "took_ns": 1, "event": "hazard", "call": "cuLaunchKernel", "lane": "rare_events", "number": 1,
-            "stream": 2, "handle": 0x52, "function": "k2", "code": "LG101", "count": 1, "in_flight_on": 1, "in_flight": "at::kernel<float>",
+            "stream": 2, "handle": 0x52, "function": "k2", "code": "LG101", "confidence": "possible", "count": 1, "in_flight_on": 1, "in_flight": "at::kernel<float>",
         }),
     );
     expect(
@@ -206,7 +206,7 @@ fn the_text_says_the_same_for_a_person() {
     for expect in [
         "+0.000001 thread 100 \"main\": cuLaunchKernel of at::kernel<float> <<<40x2x1, 128x1x1, 512>>> on stream 1 (0x51), 5 ns, from 0x401234",
         "+0.000002 thread 101 \"worker\": cuLaunchKernel of k2 <<<40x2x1, 128x1x1, 0>>> on stream 2 (0x52), loaded the function on first use, 900 ns, from 0x401234",
-        "+0.000002 thread 101 \"worker\": hazard LG101 in cuLaunchKernel of k2 on stream 2 (0x52) beside at::kernel<float> on stream 1, 1 time",
+        "+0.000002 thread 101 \"worker\": possible hazard LG101 in cuLaunchKernel of k2 on stream 2 (0x52) beside at::kernel<float> on stream 1, 1 time",
         "+0.000003 thread 101 \"worker\": cuStreamWaitValue32_v2 until memory at 0xf1a6 == 7 on stream 1 (0x51), 5 ns",
         "+0.000004 thread 101 \"worker\": cuStreamWriteValue32_v2 of 6 to 0xf1a6 on stream 2 (0x52), 5 ns",
         "+0.000005 thread 100 \"main\": cuMemcpyHtoDAsync_v2 of 4096 bytes on stream 1 (0x51), 5 ns",

@@ -2,6 +2,7 @@
 
 use super::StreamClass;
 use crate::api::{Code, EntryPoint, Operation};
+use crate::diagnose::Confidence;
 use crate::state::InFlight;
 use crate::trace::{HazardNumbers, Kind, Payload, RawPayload, Record};
 use crate::Nanos;
@@ -115,6 +116,15 @@ impl HazardEvent {
             path: self.path,
             raw,
             ..Record::of(self.entry_point)
+        }
+    }
+
+    /// As far as the process knows when it notes the hazard: some codes are about work that stands, or fills the device; of any other the records
+    /// behind the hazard decide.
+    pub fn confidence(&self) -> Confidence {
+        match self.code {
+            Code::LG103 | Code::LG104 | Code::LG109 | Code::LG110 => Confidence::Likely,
+            _ => Confidence::Possible,
         }
     }
 

@@ -1,7 +1,7 @@
 //! A counted hazard: occurrences with the same code, kernel, call and class of stream are one.
 
 use crate::api::{Code, StreamKind};
-use crate::diagnose::ShownRecord;
+use crate::diagnose::{Confidence, ShownRecord};
 use crate::report::json;
 use crate::{order, Nanos};
 use serde::{Deserialize, Serialize};
@@ -101,6 +101,16 @@ pub struct Hazard {
     pub title: String,
     /// Whether the guard prevented it.
     pub prevented: bool,
+    /// `possible`: nothing says that the work in flight waits. `likely`: it can wait for what comes later. `certain`: `lazyguard explore` made the
+    /// hang. In `hazards.json` as far as the process knew; the reading commands weigh it by the recording.
+    #[serde(default = "of_an_older_build")]
+    pub confidence: Confidence,
+    /// The reason for `likely`, or empty.
+    #[serde(default)]
+    pub because: String,
+    /// The work in flight that can wait, where the records name it: hazards with the same are one cause.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits: Option<String>,
     /// The kernel, demangled.
     pub kernel: Option<String>,
     /// The driver call, without its symbol's version.
@@ -123,13 +133,27 @@ pub struct Hazard {
     pub first: FirstOccurrence,
 }
 
+/// Before hazards had a confidence, each failed a run.
+fn of_an_older_build() -> Confidence {
+    Confidence::Likely
+}
+
 impl Hazard {
     /// The same from run to run: `CODE|kernel|call|stream class`, and `|prevented` where it was.
     pub fn key(&self) -> String {
-        let kernel = self.kernel.as_deref().unwrap_or("-");
-        let prevented = if self.prevented { "|prevented" } else { "" };
-        format!("{}|{kernel}|{}|{}{prevented}", self.code, self.call, self.stream_class.name())
+        key(self.code, self.kernel.as_deref(), &self.call, self.stream_class, self.prevented)
     }
+
+    /// Whether more than its possibility is known. One that was prevented is told in any case.
+    pub fn counts(&self) -> bool {
+        self.prevented || self.confidence >= Confidence::Likely
+    }
+}
+
+/// The key of a hazard with this demangled kernel.
+pub(super) fn key(code: Code, kernel: Option<&str>, call: &str, class: StreamClass, prevented: bool) -> String {
+    let prevented = if prevented { "|prevented" } else { "" };
+    format!("{code}|{}|{call}|{}{prevented}", kernel.unwrap_or("-"), class.name())
 }
 
 /// `hazards.json`: the hazards of one process.
@@ -212,6 +236,9 @@ mod tests {
             code: Code::LG101,
             title: Code::LG101.title().to_owned(),
             prevented: false,
+            confidence: Confidence::Likely,
+            because: String::new(),
+            waits: None,
             kernel: Some("void k<float, 4>(int*)".to_owned()),
             call: "cuLaunchKernel".to_owned(),
             stream_class: StreamClass::NonBlocking,

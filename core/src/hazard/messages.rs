@@ -1,9 +1,9 @@
 //! The sentences of a hazard.
 
 use super::{Flags, Hazard, StreamClass};
-use crate::api::{Class, Code, EntryPoint};
+use crate::api::{counted, Class, Code, EntryPoint};
 use crate::diagnose::messages::time;
-use crate::diagnose::ShownRecord;
+use crate::diagnose::{Confidence, ShownRecord};
 use crate::Nanos;
 
 fn lasted(nanos: Nanos) -> String {
@@ -261,14 +261,57 @@ impl Words<'_> {
     }
 }
 
-pub fn line(hazard: &Hazard) -> String {
-    let count = match (hazard.count, hazard.at_least) {
+fn times(count: u64, at_least: bool) -> String {
+    match (count, at_least) {
         (1, false) => "once".to_owned(),
         (n, false) => format!("{n} times"),
         (1, true) => "at least once".to_owned(),
         (n, true) => format!("at least {n} times"),
+    }
+}
+
+/// The words before a hazard's code; a likely one needs none.
+fn word(hazard: &Hazard) -> &'static str {
+    match (hazard.prevented, hazard.confidence) {
+        (true, _) => "prevented",
+        (false, Confidence::Possible) => "possible hazard",
+        (false, Confidence::Likely) => "hazard",
+        (false, Confidence::Certain) => "certain hazard",
+    }
+}
+
+/// The line of several first uses beside the same work in flight.
+pub fn line_of_all(hazards: &[&Hazard]) -> Option<String> {
+    let first = match hazards {
+        [] => return None,
+        [one] => return Some(line(one)),
+        [first, ..] => first,
     };
-    let prevented = if hazard.prevented { "prevented " } else { "hazard " };
+    let count = hazards.iter().map(|hazard| hazard.count).fold(0, u64::saturating_add);
+    let count = times(count, hazards.iter().any(|hazard| hazard.at_least));
+    let beside = first.waits.as_ref().unwrap_or(&first.first.other);
+    let what = format!("{} first uses beside {beside}, {count}", hazards.len());
+    Some(format!("{} {}: {what}: {}", word(first), first.code, first.title))
+}
+
+/// Occurrences: first uses, and other calls.
+pub fn occurrences<'a>(hazards: impl IntoIterator<Item = &'a Hazard>) -> (u64, u64) {
+    hazards.into_iter().fold((0, 0), |(first_uses, others), hazard| match hazard.code {
+        Code::LG101 | Code::LG102 => (first_uses.saturating_add(hazard.count), others),
+        _ => (first_uses, others.saturating_add(hazard.count)),
+    })
+}
+
+/// How many occurrences are only possible: first uses, and other calls.
+pub fn possible((first_uses, others): (u64, u64)) -> Option<String> {
+    let parts = [(first_uses, "first use"), (others, if first_uses > 0 { "other call" } else { "call" })];
+    let parts: Vec<_> = parts.into_iter().filter(|(count, _)| *count > 0).map(|(n, noun)| counted(n, noun)).collect();
+    let line = || format!("{} beside work of which nothing says that it waits", parts.join(" and "));
+    (!parts.is_empty()).then(line)
+}
+
+pub fn line(hazard: &Hazard) -> String {
+    let count = times(hazard.count, hazard.at_least);
     let on = match hazard.stream_class {
         StreamClass::None => String::new(),
         stream => format!(" on {}", stream.words()),
@@ -278,5 +321,5 @@ pub fn line(hazard: &Hazard) -> String {
         "" => String::new(),
         other => format!(", beside {other}"),
     };
-    format!("{prevented}{}: {}{of}{on}{with}, {count}: {}", hazard.code, hazard.call, hazard.title)
+    format!("{} {}: {}{of}{on}{with}, {count}: {}", word(hazard), hazard.code, hazard.call, hazard.title)
 }

@@ -23,8 +23,10 @@ mod group;
 pub mod messages;
 pub mod rules;
 mod waits;
+mod weigh;
 
 pub use aggregator::{Aggregator, Names, MOST_GROUPS};
 pub use event::{blocks_the_host, Flags, HazardEvent};
 pub use group::{joined, FirstOccurrence, Hazard, HazardFile, StreamClass};
 pub use waits::{Outstanding, Waits, Writes};
+pub use weigh::Weigher;

@@ -9,6 +9,12 @@ use crate::Nanos;
 /// An operation in flight for this long may not end soon; ordinary kernels end well within.
 pub const LONG_IN_FLIGHT_NANOS: Nanos = 100_000_000;
 
+/// A load with work in flight that takes so long waits for that work: loads alone were seen to take a third of it.
+pub const LONG_LOAD_NANOS: Nanos = 500_000_000;
+
+/// Work that outlasted a silence of this length, and ended when the next thing was submitted, has waited for that.
+pub const SILENCE_NANOS: Nanos = 10_000_000;
+
 /// A call that should return at once has blocked the host if it took so long: submitting takes microseconds.
 pub const BLOCKED_NANOS: Nanos = 1_000_000;
 

@@ -11,7 +11,9 @@ use super::run_folder::{RunFolder, HAZARDS};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
 use lazyguard_core::api::{Code, ValueWrite};
-use lazyguard_core::hazard::{messages, Aggregator, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes};
+use lazyguard_core::hazard::{
+    messages, Aggregator, Hazard, HazardEvent, HazardFile, Names, Outstanding, Waits, Writes,
+};
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::report::SCHEMA;
 use lazyguard_core::state::{Operation, ThreadSlot};
@@ -214,7 +216,9 @@ impl Hazards {
 
     pub fn lines(&self) -> Vec<String> {
         let Ok(fold) = self.fold.try_lock() else { return Vec::new() };
-        let mut lines: Vec<_> = fold.hazards(false).iter().map(messages::line).collect();
+        let (told, possible): (Vec<_>, Vec<_>) = fold.hazards(false).into_iter().partition(Hazard::counts);
+        let mut lines: Vec<_> = told.iter().map(messages::line).collect();
+        lines.extend(messages::possible(messages::occurrences(&possible)));
         if fold.overflow > 0 {
             lines.push(format!("{} more hazards of kinds too many to be told apart", fold.overflow));
         }

@@ -260,7 +260,7 @@ fn say(process: &Process, followed: &Followed) {
             let Some(noted) = HazardEvent::of(record, thread) else { return };
             let (code, title) = (noted.code.name(), noted.code.title());
             let in_flight = tracker.function_name(noted.other.operation.function).map(demangle).unwrap_or_default();
-            let prevented = noted.flags.says(Flags::PREVENTED);
+            let (prevented, confidence) = (noted.flags.says(Flags::PREVENTED), noted.confidence().name());
             let (event, in_flight_on, count) = ("hazard", noted.other.stream, noted.count);
             tracing::warn!(
                 event,
@@ -274,6 +274,7 @@ fn say(process: &Process, followed: &Followed) {
                 in_flight_on,
                 in_flight,
                 count,
+                confidence,
                 prevented
             );
         }

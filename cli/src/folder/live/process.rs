@@ -12,6 +12,7 @@ use crate::folder::source::{settings_of, RecordingFile, Run, HAZARDS};
 use crate::words::names::Names;
 use crate::words::Failure;
 use lazyguard_core::api::{Class, Code, EntryPoint};
+use lazyguard_core::diagnose::Confidence;
 use lazyguard_core::evidence;
 use lazyguard_core::hazard::{joined, Aggregator, Hazard, HazardFile, StreamClass};
 use lazyguard_core::report::{HangReport, RevokedSeen, Summary};
@@ -50,8 +51,8 @@ pub(crate) struct ProcessNow {
     pub outstanding: BTreeMap<StreamClass, OutstandingNow>,
     /// The sums over the records; nothing without [`Depth::Records`].
     pub tally: Tally,
-    /// Hazards by code: what was prevented apart. The counts of a process that runs are lower bounds.
-    pub hazards: BTreeMap<(Code, bool), u64>,
+    /// Hazards by code: what was prevented apart, and by confidence, as far as the process knew. The counts of a process that runs are lower bounds.
+    pub hazards: BTreeMap<(Code, bool, Confidence), u64>,
     pub hang: Option<HangNow>,
     pub hang_nanos: Nanos,
     /// The comparison of its run, while a rank of that hangs.
@@ -239,10 +240,10 @@ impl Followed {
     }
 }
 
-fn by_code(hazards: Vec<Hazard>) -> BTreeMap<(Code, bool), u64> {
+fn by_code(hazards: Vec<Hazard>) -> BTreeMap<(Code, bool, Confidence), u64> {
     let mut counts = BTreeMap::<_, u64>::new();
     for hazard in hazards {
-        let count = counts.entry((hazard.code, hazard.prevented)).or_default();
+        let count = counts.entry((hazard.code, hazard.prevented, hazard.confidence)).or_default();
         *count = count.saturating_add(hazard.count);
     }
     counts
@@ -371,7 +372,7 @@ mod tests {
         let outstanding = &now.outstanding[&StreamClass::NonBlocking];
         assert_eq!((outstanding.streams, outstanding.nanos), (1, 1_010_000_000));
         assert_eq!(outstanding.what, "cuLaunchKernel of k1 on stream 1");
-        assert_eq!(now.hazards, BTreeMap::from([((Code::LG101, false), 1)]));
+        assert_eq!(now.hazards, BTreeMap::from([((Code::LG101, false, Confidence::Possible), 1)]));
         // The call in progress counts, and its record does not count once more.
         assert_eq!(sums(&now), [1_003_000_000, 2_000_000]);
         let same = followed.look(Depth::Records).unwrap();

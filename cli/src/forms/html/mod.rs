@@ -138,7 +138,7 @@ fn verdict(page: &mut Markup, seen: &Seen<'_>, stood: &[SameHang<'_>], ranks: Op
         page.close();
     }
     if first {
-        let well = if seen.judged.hazards.is_empty() { "Nothing was found." } else { "No hang; see the hazards." };
+        let well = if seen.judged.by_cause().is_empty() { "Nothing was found." } else { "No hang; see the hazards." };
         page.line(HEADING, well);
     }
     page.left_out(stood.len(), MOST_HANGS, "other hang");
@@ -220,11 +220,12 @@ fn stack_of(page: &mut Markup, report: &HangReport, stack: &StackSeen) {
 }
 
 fn hazards(page: &mut Markup, seen: &Seen<'_>) {
-    if seen.judged.hazards.is_empty() {
+    let causes = seen.judged.by_cause();
+    if causes.is_empty() {
         page.line(FACT, "No hazard is known.");
     }
-    for (number, finding) in seen.judged.hazards.iter().take(MOST_HAZARDS).enumerate() {
-        let lines = text::finding(finding);
+    for (number, same) in causes.iter().take(MOST_HAZARDS).enumerate() {
+        let lines = text::of_cause(same);
         let [first, rest @ ..] = &lines[..] else { continue };
         let summary = short(first, MOST_SUMMARY);
         let is_cut = summary != *first;
@@ -240,7 +241,8 @@ fn hazards(page: &mut Markup, seen: &Seen<'_>) {
         }
         page.close_all(2);
     }
-    page.left_out(seen.judged.hazards.len(), MOST_HAZARDS, "more hazard");
+    page.left_out(causes.len(), MOST_HAZARDS, "more hazard");
+    text::possible(&seen.judged).iter().for_each(|line| page.line(FACT, line));
 }
 
 fn processes(page: &mut Markup, seen: &Seen<'_>) {

@@ -109,7 +109,7 @@ fn the_page_says_what_the_text_says() {
         seen(&told, |seen| {
             page = text(seen);
             lines.push(super::text::result(seen));
-            lines.extend(super::text::hazards(seen));
+            lines.extend(super::text::hazards(seen, false));
             for same in stood(seen) {
                 lines.extend(same.first.named().lines(same.first.process.newest, Detail::Whole));
                 lines.extend(same.first.report.verdicts.iter().map(|verdict| verdict.sentence.clone()));

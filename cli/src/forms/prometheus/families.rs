@@ -3,7 +3,8 @@
 //! Must not: have a label whose values grow with the time that a program runs.
 
 use crate::folder::live::{BlamedNow, HangNow, Life, OutstandingNow, ProcessNow, CAUSES, LOADS};
-use lazyguard_core::api::StreamKind;
+use lazyguard_core::api::{Code, StreamKind};
+use lazyguard_core::diagnose::Confidence;
 use lazyguard_core::hazard::StreamClass;
 use lazyguard_core::report::one_line;
 use lazyguard_core::Nanos;
@@ -127,8 +128,11 @@ fn labelled(label: &'static str, text: &str, value: f64) -> (Labels, f64) {
 }
 
 fn hazards(now: &ProcessNow, prevented: bool) -> Values {
-    let of = now.hazards.iter().filter(|((_, was), _)| *was == prevented);
-    of.map(|((code, _), count)| labelled("code", code.name(), *count as f64)).collect()
+    let of = now.hazards.iter().filter(|((_, was, _), _)| *was == prevented);
+    let labels = |code: Code, confidence: Confidence| {
+        vec![("code", code.name().to_owned()), ("confidence", confidence.name().to_owned())]
+    };
+    of.map(|((code, _, confidence), count)| (labels(*code, *confidence), *count as f64)).collect()
 }
 
 fn by_class(now: &ProcessNow, value: fn(&OutstandingNow) -> f64) -> Values {
@@ -149,7 +153,6 @@ fn seconds(nanos: Nanos) -> f64 {
 mod tests {
     use super::*;
     use crate::folder::live::test_samples::{revoked, sample};
-    use lazyguard_core::api::Code;
     use lazyguard_core::evidence::Class;
 
     #[test]
@@ -179,7 +182,7 @@ mod tests {
             hang: Some(hang),
             hang_nanos: 1_500_000_000,
             revoked: vec![revoked()],
-            hazards: [((Code::LG101, false), 3)].into(),
+            hazards: [((Code::LG101, false, Confidence::Likely), 3)].into(),
             outstanding: [(StreamClass::NonBlocking, outstanding)].into(),
             ..sample()
         };
@@ -200,7 +203,7 @@ mod tests {
             format!("lazyguard_blamed{{{},code=\"LG208\",class=\"file\"}} 1", who(4)),
             format!("lazyguard_revoked_communicators_total{{{}}} 1", who(3)),
             format!("lazyguard_process_state{{{},state=\"ended\"}} 1", who(4)),
-            format!("lazyguard_hazards_total{{{},code=\"LG101\"}} 3", who(3)),
+            format!("lazyguard_hazards_total{{{},code=\"LG101\",confidence=\"likely\"}} 3", who(3)),
             format!("lazyguard_oldest_outstanding_seconds{{{},stream_class=\"non-blocking\"}} 2.5", who(3)),
             format!("lazyguard_busy_streams{{{},stream_class=\"legacy\"}} 0", who(3)),
         ] {

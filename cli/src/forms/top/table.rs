@@ -4,6 +4,7 @@
 
 use crate::folder::live::{HangNow, ProcessNow, WaitNow};
 use lazyguard_core::api::{counted, lasted};
+use lazyguard_core::diagnose::Confidence;
 use lazyguard_core::evidence::Class;
 use lazyguard_core::report::one_line;
 
@@ -62,7 +63,9 @@ fn row(now: &ProcessNow) -> [String; 9] {
         _ => now.life.word().to_owned(),
     };
     let oldest = now.outstanding.iter().max_by_key(|(_, outstanding)| outstanding.nanos);
-    let hazards = now.hazards.iter().filter(|((_, prevented), _)| !prevented).map(|(_, count)| count);
+    let is_likely = |confidence: Confidence| confidence >= Confidence::Likely;
+    let hazards = now.hazards.iter().filter(|((_, prevented, confidence), _)| !prevented && is_likely(*confidence));
+    let hazards = hazards.map(|(_, count)| count);
     [
         if now.rank.is_empty() { "-".to_owned() } else { now.rank.clone() },
         now.process.to_string(),
