@@ -1,5 +1,6 @@
 // PTX is compiled when the program is already at work, though nothing is in flight at that moment.
-// hazard: LG108 call=cuModuleLoadData kernel=- stream=none
+// Nothing can wait for the compiler but a clock, so it is only possible.
+// hazard: LG108 call=cuModuleLoadData kernel=- stream=none confidence=possible
 // card: yes
 #include "../corpus.hpp"
 

@@ -1,4 +1,5 @@
-// PTX is compiled and loaded while a kernel of a second runs: the module waits for that, and the program for the compiler.
+// PTX is compiled and loaded while a kernel of a second runs: the module waits for that, and the program for the compiler. The
+// kernel has run for a good while by then: a compiler's time says nothing about what runs beside it.
 // hazard: LG102 call=cuModuleLoadData kernel=- stream=none
 // hazard: LG108 call=cuModuleLoadData kernel=- stream=none
 // card: yes
@@ -11,6 +12,7 @@ SCENARIO(ptx_compiled_beside_work) {
   const std::string text = lg::ptx_of(50);
   CUmodule compiled;
   CK(lg::launch_one(busy, lg::stream(), lg::ms(1000)));
+  lg::nap(200);
   CK(cuModuleLoadData(&compiled, text.c_str()));
   CK(cuCtxSynchronize());
   std::puts("compiled");

@@ -18,7 +18,7 @@
 //! | line | |
 //! |---|---|
 //! | `expect` | of a program that hangs: the code, the first culprit (a kernel's name, or the call that submitted what does not end), and what no verdict may blame. Of one that does not: `slow` when the guard must report that, `none` when it must report nothing, `slow or none` |
-//! | `hazard` | of a program that completes and has hazards: one of them, with the driver call, the kernel and the class of stream it is about (`-` and `none` where it is about none). `none` where there must be none |
+//! | `hazard` | of a program that completes and has hazards: one of them, with the driver call, the kernel and the class of stream it is about (`-` and `none` where it is about none); `confidence=possible` where its recording proves no wait, and the lines before say why. `none` where there must be none |
 //! | `prevented` | one that would have arisen without the guard |
 //! | `env` | the settings with which it hangs under the guard, or with which the hazards arise |
 //! | `default` | what it does under the guard without them: `completes`, or the code that the guard reports |
@@ -66,6 +66,8 @@ pub struct Group {
     pub call: String,
     /// The class of stream.
     pub stream: String,
+    /// Nothing says that the work in flight waits.
+    pub is_possible: bool,
 }
 
 /// The first lines of a program of the corpus.
@@ -201,11 +203,15 @@ fn group(text: &str) -> Result<Option<Group>, String> {
         return Ok(None);
     }
     let mut take = |name| named.iter().position(|(known, _)| known == name).map(|at| named.remove(at).1);
+    let confidence = take("confidence");
+    let is_possible = confidence.is_some();
     match (take("kernel"), take("call"), take("stream")) {
-        (Some(kernel), Some(call), Some(stream)) if named.is_empty() && code.starts_with("LG1") => {
-            Ok(Some(Group { code, kernel, call, stream }))
+        (Some(kernel), Some(call), Some(stream))
+            if named.is_empty() && code.starts_with("LG1") && confidence.is_none_or(|word| word == "possible") =>
+        {
+            Ok(Some(Group { code, kernel, call, stream, is_possible }))
         }
-        _ => Err(format!("{text:?} is neither none nor CODE call=NAME kernel=NAME stream=CLASS")),
+        _ => Err(format!("{text:?} is neither none nor CODE call=NAME kernel=NAME stream=CLASS [confidence=possible]")),
     }
 }
 
@@ -240,6 +246,7 @@ mod tests {
             kernel: "step".to_owned(),
             call: "cuLaunchKernel".to_owned(),
             stream: "blocking".to_owned(),
+            is_possible: false,
         };
         let expect = |source: &str| Header::of(source).unwrap().expect;
         assert_eq!(expect(HAZARD), Expect::Hazards { arisen: vec![group("LG101")], prevented: Vec::new() });

@@ -71,6 +71,11 @@ fn its_hazards_are_told_live_and_from_its_recording_and_no_others(test: &str, na
         "left: from the recording alone, right: as its first lines say\n{recorded:#}"
     );
     recorded.as_array().into_iter().flatten().for_each(expect_to_be_told_in_full);
+    let weighed = by_key(&recorded);
+    for group in arisen {
+        let confidence = if group.is_possible { "possible" } else { "likely" };
+        assert_eq!(weighed[&key(group, false)]["confidence"], confidence, "{recorded:#}");
+    }
     // The file and the recording agree on where a hazard first arose, and with what; the recording may know fewer occurrences.
     for (live, recorded) in by_key(&live).into_iter().zip(by_key(&recorded)) {
         for part in ["/what", "/must_meet", "/fix", "/first/at", "/first/other", "/first/held_nanos"] {
@@ -81,7 +86,7 @@ fn its_hazards_are_told_live_and_from_its_recording_and_no_others(test: &str, na
 
 /// As `Hazard::key` of the core has it, which baselines and suppressions go by.
 fn key(group: &Group, prevented: bool) -> String {
-    let Group { code, kernel, call, stream } = group;
+    let Group { code, kernel, call, stream, .. } = group;
     format!("{code}|{kernel}|{call}|{stream}{}", if prevented { "|prevented" } else { "" })
 }
 
@@ -92,6 +97,7 @@ fn by_key(hazards: &Json) -> BTreeMap<String, &Json> {
         kernel: said(hazard, "kernel"),
         call: said(hazard, "call"),
         stream: said(hazard, "stream_class"),
+        is_possible: false,
     };
     let all = hazards.as_array().expect("hazards are a list");
     let keyed = all.iter().map(|hazard| (key(&group(hazard), hazard["prevented"] == true), hazard));
