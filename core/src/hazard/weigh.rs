@@ -395,7 +395,7 @@ impl<'r, S: Source> Weigher<'r, S> {
         let noted = &case.noted;
         let Some(stream) = self.streams.get(&noted.other.stream).filter(|_| !case.is_beside_peers) else { return };
         let before = || stream.operations.iter().filter(|operation| operation.at < noted.at);
-        let Some(newest) = before().last() else { return };
+        let Some(newest) = before().next_back() else { return };
         let timed = before().filter(|operation| takes_time(operation.entry_point.class())).count() as u64;
         let lasted = (noted.at - newest.at) / timed.max(1);
         if lasted >= LONG_IN_FLIGHT_NANOS {
@@ -441,9 +441,8 @@ impl<'r, S: Source> Weigher<'r, S> {
         let mut ended = Vec::new();
         for number in &numbers {
             let Some(stream) = self.streams.get_mut(number) else { continue };
-            while let Some(operation) = stream.operations.pop_front_if(|operation| operation.at <= until) {
-                ended.push((*number, operation));
-            }
+            let count = stream.operations.iter().take_while(|operation| operation.at <= until).count();
+            ended.extend(stream.operations.drain(..count).map(|operation| (*number, operation)));
         }
         let timed = || ended.iter().filter(|(_, operation)| takes_time(operation.entry_point.class()));
         let count = timed().count() as u64 + own;
