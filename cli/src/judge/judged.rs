@@ -164,7 +164,7 @@ fn by_rank(a: &str, b: &str) -> std::cmp::Ordering {
 struct Merged {
     first: Option<(Hazard, Option<SourceLine>, u64)>,
     met_by: Vec<MetByProcess>,
-    /// What the surest of the processes says.
+    /// The word of the surest of the processes.
     surest: Option<(Confidence, String, Option<String>)>,
     at_least: bool,
     unsuppressed: bool,

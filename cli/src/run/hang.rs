@@ -73,7 +73,7 @@ struct Report {
     #[serde(default)]
     status: Status,
     resolved: Option<u64>,
-    /// Of the standstill: tells one hang of a process from the next.
+    /// The time of the standstill, which tells one hang of a process from the next.
     #[serde(default)]
     at: u64,
     #[serde(default)]

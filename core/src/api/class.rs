@@ -194,7 +194,7 @@ impl Class {
         self.synchronizes() || matches!(self, Self::StreamQuery | Self::EventQuery)
     }
 
-    /// Whether it submits what may tell the program, through the host's memory alone, that work before it has ended. Of copies, the entry point says so.
+    /// Whether it submits what may tell the program, through the host's memory alone, that work before it has ended. The entry point says it of copies.
     pub const fn may_tell_memory(self) -> bool {
         matches!(self, Self::HostFunction | Self::WriteValue | Self::BatchMemOp | Self::GraphLaunch | Self::CopyAsync)
     }

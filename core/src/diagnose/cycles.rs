@@ -8,17 +8,7 @@
 use super::operation::BusyStream;
 use super::path::{End, Path};
 use super::paths::Paths;
-use crate::map::HashMap;
 use crate::Nanos;
-use std::cell::{Cell, RefCell};
-
-#[derive(Default)]
-pub(super) struct Cycles {
-    /// Whether the search is for cycles alone.
-    pub alone: Cell<bool>,
-    /// By stream: what it has taken in until then leads to no cycle, and to nothing else that stands.
-    free: RefCell<HashMap<u32, Nanos>>,
-}
 
 impl<'a> Paths<'a> {
     /// The cycle behind the kernel at which the path of a stream ends, if that kernel may have ended.

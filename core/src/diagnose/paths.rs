@@ -7,7 +7,6 @@
 //! Must not: say of a kernel that it will never end.
 
 use super::answers::Answers;
-use super::cycles::Cycles;
 use super::operation::{BusyStream, Extent, OperationSeen};
 use super::path::{culprit, End, Path, Peers, Step};
 use super::snapshot::{ColdLoadSeen, EventWaitSeen, HostFunctionSeen, Snapshot};
@@ -17,7 +16,7 @@ use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
 use crate::replay::{in_turn, takes_time};
 use crate::{order, Nanos};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 #[derive(Clone, Copy)]
 enum Gate<'a> {
@@ -37,6 +36,15 @@ const MOST_WAYS: u32 = 20_000;
 
 /// Most streams on one path. Each costs stack of the thread that follows it, which has little in the program's process.
 const MOST_DEEP: usize = 48;
+
+/// The search for cycles alone (`cycles.rs`).
+#[derive(Default)]
+pub(super) struct Cycles {
+    /// Whether the search is for cycles alone.
+    pub alone: Cell<bool>,
+    /// By stream: what it has taken in until then leads to no cycle, and to nothing else that stands.
+    pub free: RefCell<HashMap<u32, Nanos>>,
+}
 
 pub(super) struct Paths<'a> {
     pub snapshot: &'a Snapshot,

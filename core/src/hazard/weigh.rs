@@ -82,7 +82,7 @@ struct Ending {
     own: u64,
 }
 
-/// What may wait for later work, and how that is told.
+/// The work that may wait for later work, and how that is told.
 struct Waits {
     what: Option<String>,
     because: String,
@@ -227,7 +227,7 @@ impl<'r, S: Source> Weigher<'r, S> {
             }
             _ => Is::Work,
         };
-        // What only orders or prepares ends no wait.
+        // An operation that only orders or prepares ends no wait.
         let acts = takes_time(class) || class == Class::WriteValue;
         for case in self.cases.iter_mut().filter(|case| acts && case.next.is_none() && !case.is_of(thread, record)) {
             case.next = Some((record.entered, record.entry_point.info().base()));
