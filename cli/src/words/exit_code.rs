@@ -20,7 +20,7 @@ pub(crate) const SIGNAL: u8 = 128;
 /// The table that help and documentation have.
 pub(crate) const TABLE: &[(&str, &str)] = &[
     ("117", "a hang, with `--fail-on hang` or `--on-hang kill`; a stall, with `--fail-on stall` or `--on-stall kill`; or a program that did not react to the error of `--on-hang fail`; or a run made again, with `--fail-on retried`"),
-    ("118", "the program passed, with hazards that `--fail-on` names"),
+    ("118", "the program passed, with likely or certain hazards that `--fail-on` names"),
     ("119", "the program passed, with an unguarded process or without a recording, and `--fail-on unguarded`"),
     ("124", "`--timeout` ended the program"),
     ("125", "`lazyguard run` failed: a bad option, no library, no folder"),
