@@ -37,7 +37,7 @@ const KILL: &[&str] = &["--on-hang", "kill"];
 /// A rank that computes without end is late, as long as that may last.
 const KILL_THE_LATE: &[&str] = &["--on-hang", "kill", "--max-late", "3s"];
 /// For what more than the first process to hang has to say.
-const AT_THE_TIMEOUT: &[&str] = &["--timeout", "8s", "--fail-on", "hang"];
+const AT_THE_TIMEOUT: &[&str] = &["--timeout", "16s", "--fail-on", "hang"];
 const TWELFTH: &str = "collective 12 of communicator 0";
 
 /// What is said of a job of four ranks whose last rank has the fault at its twelfth collective of all ranks: the options of

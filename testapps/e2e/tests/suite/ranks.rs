@@ -114,7 +114,7 @@ fn a_rank_that_launches_another_collective_differs() {
 #[test]
 fn a_rank_that_loads_a_module_behind_the_collective_is_named_beside_those_that_wait_for_it() {
     let work = Work::new(lazyguard_e2e::this_test!());
-    let job = job(&work, "load", &["--timeout", "12s", "--fail-on", "hang"]);
+    let job = job(&work, "load", &["--timeout", "20s", "--fail-on", "hang"]);
     job.expect(&format!("ranks 0-1 have not launched collective 14 ({KERNEL}); rank {ODD} waits in it."));
     let blocked = format!("  rank {ODD} (process ");
     let is_it = |line: &&str| {
