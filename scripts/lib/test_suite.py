@@ -136,7 +136,7 @@ def lanes():
     shared = rust_build.of_the_tests()
     waiting = [
         # Most of them wait most of the time: two processors are not busy with eight.
-        rust_tests("end to end", "package(lazyguard-e2e) | binary_id(lazyguard-oracle::programs)", ["-p", "lazyguard-e2e", "-p", "lazyguard-oracle"], 720, 8, shared),
+        rust_tests("end to end", "package(lazyguard-e2e) | binary_id(lazyguard-oracle::programs)", ["-p", "lazyguard-e2e", "-p", "lazyguard-oracle"], 1000, 8, shared),
     ]
     computing = [
         step("the library as a file", [str(scripts / "check-library")], count_last_line),
@@ -144,7 +144,7 @@ def lanes():
         step("the scripts' own tests", [sys.executable, "-m", "unittest", "discover", "-s", str(scripts / "tests")], count_unittest),
         formatted(),
         rust_tests("unit tests", "not (package(lazyguard-e2e) | binary_id(lazyguard-oracle::programs))",
-                   ["--workspace", "--exclude", "lazyguard-e2e", "--exclude", "lazyguard-oracle"], 480, 2, shared, profile="units"),
+                   ["--workspace", "--exclude", "lazyguard-e2e", "--exclude", "lazyguard-oracle"], 720, 2, shared, profile="units"),
         step("aarch64, a few programs under an emulator", [str(scripts / "aarch64")], count_last_line, 600, shared),
         step("documentation examples", ["cargo", "test", *JOBS, "--quiet", "--workspace", "--doc"], count_cargo_test_or_none, environment=shared),
         # What rustc-with-lints found while the tests were built. A warning is a failure.
