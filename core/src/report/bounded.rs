@@ -66,7 +66,7 @@ impl DumpReport {
 }
 
 impl Evidence {
-    /// The evidence as JSON, in [`MOST_BYTES_OF_A_LOOK`] at most: the outer frames go first.
+    /// The evidence as JSON, in `MOST_BYTES_OF_A_LOOK` at most: the outer frames go first.
     pub fn json(&self) -> String {
         within(MOST_BYTES_OF_A_LOOK, self, json, Self::shortened_to)
     }
@@ -87,7 +87,7 @@ impl Evidence {
 }
 
 impl StackSeen {
-    /// The stack as JSON, in [`MOST_BYTES_OF_A_LOOK`] at most: the outer frames go first.
+    /// The stack as JSON, in `MOST_BYTES_OF_A_LOOK` at most: the outer frames go first.
     pub fn json(&self) -> String {
         within(MOST_BYTES_OF_A_LOOK, self, json, Self::shortened_to)
     }
