@@ -150,7 +150,7 @@ fn a_wait_for_a_value_makes_it_likely_unless_it_is_satisfied() {
 }
 
 #[test]
-fn a_hundred_first_uses_beside_a_collective_are_one_cause() {
+fn many_first_uses_beside_a_collective_are_one_cause() {
     let story = Story::new();
     story.launch(0, "ncclDevKernel_AllReduce_Sum_f32", 0);
     (0..20).for_each(|n| _ = story.first_use(&format!("k{n}"), MS + n * 10_000));

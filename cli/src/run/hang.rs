@@ -85,7 +85,7 @@ struct Report {
 impl Report {
     /// Whether the guard has had the calls return an error, which the others of the job are to do as well.
     fn has_acted(&self) -> bool {
-        self.acts && (self.revoked.is_some() || self.gpu_dump.as_ref().is_some_and(GpuDumpSeen::fails_calls))
+        self.revoked.is_some() || self.gpu_dump.as_ref().is_some_and(GpuDumpSeen::fails_calls)
     }
 }
 

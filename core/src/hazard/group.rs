@@ -144,7 +144,7 @@ impl Hazard {
         key(self.code, self.kernel.as_deref(), &self.call, self.stream_class, self.prevented)
     }
 
-    /// Whether more than its possibility is known. One that was prevented is told in any case.
+    /// Whether a report tells the hazard by itself: one that was prevented, and one that is likely or certain. The others are counted.
     pub fn counts(&self) -> bool {
         self.prevented || self.confidence >= Confidence::Likely
     }

@@ -265,12 +265,10 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
     }
     let results: Vec<_> = results().collect();
     // The work that was submitted meanwhile, by calls that had not found the flag.
-    let untold = note_behind(guard, |one| meant.iter().any(|own| (own.number, own.id()) == (one.number, one.id())));
+    let are_same = |a: &Communicator, b: &Communicator| (a.number, a.id()) == (b.number, b.id());
+    let untold = note_behind(guard, |one| meant.iter().any(|own| are_same(own, one)));
     // Those that the program was ending, or has ended because the revokes took too long for its call to wait, may have been noted after their end.
-    let lives = |one: &&Communicator| {
-        let same = |own: &Communicator| (own.number, own.id()) == (one.number, one.id());
-        guard.tracker.communicators().with_peers().any(|own| same(&own))
-    };
+    let lives = |one: &&Communicator| guard.tracker.communicators().with_peers().any(|own| are_same(&own, one));
     let still: Vec<_> = meant.iter().filter(lives).copied().collect();
     revoked::take_out(noted.get() & !bits(&still));
     // Before any call returns.
