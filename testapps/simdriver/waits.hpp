@@ -54,7 +54,7 @@ struct WaitsTable {
   uint64_t (*look)(const LookAtWaits *look);
 };
 
-// What a thread waits for, while this is there.
+// The wait of a thread, while this is there.
 class HostWait {
  public:
   HostWait(SeenThread::For what, const void *subject);

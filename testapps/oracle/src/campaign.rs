@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// How many programs are tried to make one smaller. Each takes seconds.
 const SMALLER: usize = 60;
 
-/// What is to be played.
+/// The programs to be played.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// From which the programs come.
@@ -58,12 +58,12 @@ impl Find {
     }
 }
 
-/// What came of it.
+/// The results of a plan.
 #[derive(Debug, Default)]
 pub struct Results {
     /// How many ended how.
     pub good: BTreeMap<&'static str, u64>,
-    /// What was found.
+    /// The finds.
     pub finds: Vec<Find>,
 }
 
@@ -71,7 +71,7 @@ pub struct Results {
 ///
 /// # Panics
 ///
-/// Where a thread of its own has.
+/// If a thread of its own has.
 pub fn play(plan: &Plan, found: impl Fn(&Find) + Sync) -> Results {
     let next = AtomicU64::new(0);
     let results = Mutex::new(Results::default());
@@ -141,7 +141,7 @@ fn shrink(name: &str, tree: &mut Tree, mode: Mode, property: &str) -> Option<Str
             _ => tree.complicate(),
         };
     }
-    // What was tried last may not show it: back to what did.
+    // The program tried last may not show it: back to the one that did.
     while !matches!(check_whole(name, &tree.current(), mode), Found::Bad(shown, _) if shown == property)
         && tree.complicate()
     {}

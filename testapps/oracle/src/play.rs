@@ -73,7 +73,7 @@ impl Mode {
     }
 }
 
-/// What became of a run.
+/// The outcome of a run.
 #[derive(Debug)]
 pub struct Played {
     /// The truth; none where the program neither ended as it should nor was stuck.
@@ -122,7 +122,7 @@ pub struct Stage<'w> {
 impl<'w> Stage<'w> {
     /// # Panics
     ///
-    /// Where the folder cannot be written to.
+    /// If the folder cannot be written to.
     pub fn new(work: &'w Work, program: &'w Program) -> Self {
         let text = work.path().join("program");
         fs::write(&text, program.to_string()).unwrap_or_else(|error| panic!("{}: {error}", text.display()));

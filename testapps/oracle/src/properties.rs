@@ -1,4 +1,4 @@
-//! What has to hold between the truth of a run and what the guard did and said.
+//! The properties that hold between the truth of a run and what the guard did and said.
 
 use crate::play::{Mode, Played, Stage, THRESHOLD};
 use crate::program::Program;
@@ -14,7 +14,7 @@ const AGAIN: usize = 4;
 /// The driver is asked right after a report; some drivers' answers are of no use.
 const ASKED: Duration = Duration::from_secs(3);
 
-/// What a program showed.
+/// The result of one program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// Everything holds; how it ended.
@@ -27,7 +27,7 @@ pub enum Found {
 ///
 /// # Panics
 ///
-/// Where something is not built, or the command cannot read the recording.
+/// If something is not built, or the command cannot read the recording.
 pub fn check(name: &str, program: &Program, mode: Mode) -> Found {
     let work = Work::new(name);
     let stage = Stage::new(&work, program);
@@ -237,7 +237,7 @@ fn fits(stuck: &Stuck, program: &Program, verdict: &Json) -> Result<(), String> 
     }
 }
 
-/// What the command says of the recording without the report, where that differs in code or culprits.
+/// The command's words on the recording without the report, where that differs in code or culprits.
 fn the_recording_alone(work: &Work, out: &Path, hang: &Json) -> Option<String> {
     let copy = work.folder("recording");
     for entry in fs::read_dir(out).unwrap_or_else(|error| panic!("{}: {error}", out.display())).flatten() {

@@ -57,7 +57,7 @@ pub struct Stuck {
     pub since: u64,
     /// Threads that have not ended.
     pub threads: Vec<Standing>,
-    /// What is in flight.
+    /// The work in flight.
     pub ops: BTreeMap<u64, Op>,
     /// The handle of each stream.
     pub streams: Vec<u64>,
@@ -240,7 +240,7 @@ impl Stuck {
         reached.iter().filter(|who| last(who) || in_a_circle(who)).copied().collect()
     }
 
-    /// What a report may call the culprit, by line: the minimal set, and what nobody outside the program can look into. That is a kernel that waits for a word,
+    /// The waits that a report may call the culprit, by line: the minimal set, and what nobody outside the program can look into. That is a kernel that waits for a word,
     /// a host function that waits, and a wait for a value that no operation writes that was submitted as a write. Such a wait counts behind a kernel, too, since
     /// nobody sees that the kernel has not ended.
     pub fn culprits(&self, program: &Program) -> BTreeSet<u64> {
