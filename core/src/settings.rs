@@ -264,6 +264,8 @@ const LOOK_EVERY: u64 = 1_500_000_000;
 const LEAST_LOOK_EVERY: u64 = 250_000_000;
 /// The pause of the log's thread, one of the watchdog's, and the time for a snapshot.
 const SEES_AFTER: u64 = 500_000_000;
+/// A rank that lacks a processor sees the marker so many times later.
+const NOTICES: u64 = 3;
 
 impl Settings {
     /// The threshold of a hang; the default one where the guard does not look for hangs.
@@ -292,9 +294,10 @@ impl Settings {
         }
     }
 
-    /// How long a process of a job waits, once it has said what it revokes: the other ranks read the marker, and have their calls wait.
+    /// How long at most a process of a job waits, once it has said what it revokes: the other ranks read the marker, have their calls wait, and acknowledge that.
+    /// One without the guard never does.
     pub fn notice_nanos(&self) -> u64 {
-        self.marker_nanos() + SEES_AFTER
+        (self.marker_nanos() + SEES_AFTER) * NOTICES
     }
 
     /// Reads the settings from the environment's pairs; with a line for each unusable name or value.

@@ -43,14 +43,20 @@ impl Communicators {
     /// Whether the process is, or was, a rank of a communicator with others.
     pub fn any_with_peers(self) -> bool {
         let mut used = self.all().take_while(|one| one.get(place::HANDLE) != 0);
-        used.any(|one| one.get(place::RANK) >> 32 > 1)
+        used.any(|one| one.ranks() > 1)
     }
 
     /// Those that are made, have not ended, and have other ranks.
     pub fn with_peers(self) -> impl Iterator<Item = Communicator> {
         let used = self.all().take_while(|one| one.get(place::HANDLE) != 0);
         let is_made = |one: &Communicator| one.get(place::HANDLE) > place::NO_HANDLE && one.get(place::ENDED) == 0;
-        used.filter(move |one| is_made(one) && one.get(place::RANK) >> 32 > 1)
+        used.filter(move |one| is_made(one) && one.ranks() > 1)
+    }
+
+    /// Those that were made with this id, also where they have ended.
+    pub fn with_id(self, id: u64) -> impl Iterator<Item = Communicator> {
+        let used = self.all().take_while(|one| one.get(place::HANDLE) != 0);
+        used.filter(move |one| one.get(place::HANDLE) > place::BEING_TAKEN && one.id() == id)
     }
 
     /// The rank that the launcher set; else that in the largest communicator, where the process has one rank there.
@@ -124,6 +130,11 @@ impl Communicator {
 
     pub fn handle(&self) -> u64 {
         self.words[place::HANDLE].load(Ordering::Acquire)
+    }
+
+    /// How many ranks it has; 0 before that is known.
+    pub fn ranks(&self) -> u32 {
+        (self.get(place::RANK) >> 32) as u32
     }
 
     pub fn has_rank(&self) -> bool {

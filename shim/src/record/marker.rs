@@ -4,8 +4,8 @@
 //!
 //! Protocol: the log's thread makes the file, empty. The watchdog writes a line into it when it reports a hang (the time, the machine, the process and its
 //! rank), and once more when it fails its blocked calls: with the word `fail`, or with `revoke:` and the ids of the communicators. The last line wins, and
-//! keeps the former ids. The others' log threads see another line than before, and answer as they answer the last request for a report
-//! ([`super::requests`]). A second line, which begins with `late`, is the question of a rank that waits for its peers: the others say what they do, by files
+//! keeps the former ids. A process whose calls wait for the revokes adds its ranks to the count behind each id. The others' log threads see another line than
+//! before, but for those counts, and answer as they answer the last request for a report ([`super::requests`]). A second line, which begins with `late`, is the question of a rank that waits for its peers: the others say what they do, by files
 //! beside the marker ([`super::statements`]). Each look opens the file: at an open, a network file system asks its server.
 //!
 //! Must not: believe a file that another user can write, or be used on a thread of the program's.
@@ -17,6 +17,7 @@ use lazyguard_core::run_folder::file::OF_A_JOB;
 use lazyguard_core::settings::{self, OnHang, Settings};
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
+use std::cmp::Reverse;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsRawFd as _;
@@ -53,6 +54,9 @@ pub struct Raised {
 }
 
 const REVOKES: &str = " revoke:";
+
+/// A communicator that is to be revoked, by its id, and how many ranks have acknowledged that.
+pub type Acknowledged = (u64, u32);
 
 #[derive(Default)]
 struct Seen {
@@ -102,7 +106,7 @@ impl Marker {
             let _ = self.open(&mut writing());
             let content = self.read().unwrap_or_default();
             let (hang, late) = parts(&content);
-            (seen.begun, seen.content, seen.late) = (true, hang.to_vec(), late.to_vec());
+            (seen.begun, seen.content, seen.late) = (true, without_counts(hang), late.to_vec());
         }
     }
 
@@ -117,6 +121,7 @@ impl Marker {
         let (content, late) = parts(&content);
         let asks = late != seen.late;
         seen.late = late.to_vec();
+        let content = without_counts(content);
         if content == seen.content || !self.hears_hangs {
             return Raised { asks, ..Raised::default() };
         }
@@ -125,8 +130,8 @@ impl Marker {
             seen.quiet_until = now + ONE_HANG;
             seen.answers += 1;
         }
-        let fails = content.ends_with(FAILS) || revoked_in(content).is_some();
-        seen.content = content.to_vec();
+        let fails = content.ends_with(FAILS) || revoked_in(&content).is_some();
+        seen.content = content;
         Raised { answer, fails, asks }
     }
 
@@ -139,8 +144,22 @@ impl Marker {
         });
     }
 
-    pub fn revoked(&self) -> Vec<u64> {
+    pub fn revoked(&self) -> Vec<Acknowledged> {
         self.read().ok().and_then(|content| revoked_in(parts(&content).0)).unwrap_or_default()
+    }
+
+    /// So many ranks of this process acknowledge that each of these communicators is to be revoked.
+    pub fn acknowledge(&self, ranks: &[Acknowledged]) {
+        // The others wait longer for one that cannot write.
+        let _ = self.rewrite(|content| {
+            let (hang, late) = parts(content);
+            let Some(mut all) = revoked_in(hang) else { return content.to_vec() };
+            for (id, count) in &mut all {
+                *count += ranks.iter().filter(|(own, _)| own == id).map(|(_, more)| more).sum::<u32>();
+            }
+            let head = hang.len() - revoked_part(hang).map_or(0, <[u8]>::len);
+            [&hang[..head], &revoking(&all), late].concat()
+        });
     }
 
     /// Asks the others what they do. Each question is another line.
@@ -157,9 +176,10 @@ impl Marker {
         self.write(process, rank, |before, since| {
             let recent = Some(before).filter(|before| is_since(before, since)).and_then(revoked_in);
             let mut all = recent.unwrap_or_default();
-            all.extend(ids);
-            all.sort_unstable();
-            all.dedup();
+            all.extend(ids.iter().map(|id| (*id, 0)));
+            // The first one of an id has its count.
+            all.sort_by_key(|(id, count)| (*id, Reverse(*count)));
+            all.dedup_by_key(|(id, _)| *id);
             revoking(&all)
         });
     }
@@ -177,7 +197,7 @@ impl Marker {
             own = [line(process, rank).as_slice(), &word(before, since)].concat();
             [&own, late].concat()
         });
-        seen.content = written.map_or_else(|_| std::mem::take(&mut seen.content), |()| own);
+        seen.content = written.map_or_else(|_| std::mem::take(&mut seen.content), |()| without_counts(&own));
     }
 
     fn rewrite(&self, content_of: impl FnOnce(&[u8]) -> Vec<u8>) -> io::Result<()> {
@@ -241,9 +261,27 @@ fn hold(file: &File, kind: libc::c_int) {
     }
 }
 
-fn revoking(ids: &[u64]) -> Vec<u8> {
-    let ids: Vec<_> = ids.iter().map(|id| format!("{id:x}")).collect();
+/// The end of a line, with the ids and their counts.
+fn revoking(ids: &[Acknowledged]) -> Vec<u8> {
+    let one = |(id, count): &Acknowledged| match count {
+        0 => format!("{id:x}"),
+        count => format!("{id:x}/{count}"),
+    };
+    let ids: Vec<_> = ids.iter().map(one).collect();
     format!("{REVOKES}{}\n", ids.join(",")).into_bytes()
+}
+
+/// That end of a line.
+fn revoked_part(line: &[u8]) -> Option<&[u8]> {
+    let at = line.windows(REVOKES.len()).position(|part| part == REVOKES.as_bytes())?;
+    Some(&line[at..])
+}
+
+/// A line by which its news is known.
+fn without_counts(line: &[u8]) -> Vec<u8> {
+    let (Some(part), Some(ids)) = (revoked_part(line), revoked_in(line)) else { return line.to_vec() };
+    let ids: Vec<_> = ids.into_iter().map(|(id, _)| (id, 0)).collect();
+    [&line[..line.len() - part.len()], &revoking(&ids)].concat()
 }
 
 /// Whether a line is of a process that fails its calls, and as new.
@@ -256,9 +294,13 @@ fn is_since(line: &[u8], since: u64) -> bool {
     at.is_some_and(|at| at >= since)
 }
 
-fn revoked_in(line: &[u8]) -> Option<Vec<u64>> {
+fn revoked_in(line: &[u8]) -> Option<Vec<Acknowledged>> {
     let (_, ids) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(REVOKES)?;
-    ids.split(',').map(|id| u64::from_str_radix(id, 16).ok()).collect()
+    let one = |text: &str| {
+        let (id, count) = text.split_once('/').unwrap_or((text, "0"));
+        Some((u64::from_str_radix(id, 16).ok()?, count.parse().ok()?))
+    };
+    ids.split(',').map(one).collect()
 }
 
 fn writing() -> OpenOptions {
@@ -389,16 +431,24 @@ mod tests {
         first.raise_revoked(4242, "0", &[0xab, 7]);
         assert_eq!(third.look(2 * SECOND), Raised { answer: true, fails: true, asks: false });
         second.raise_revoked(4243, "1", &[7, u64::MAX]);
-        assert_eq!(third.revoked(), [7, 0xab, u64::MAX]);
+        assert_eq!(third.revoked(), [7, 0xab, u64::MAX].map(|id| (id, 0)));
+        third.look(4 * SECOND);
+        second.acknowledge(&[(7, 1), (8, 1)]);
+        first.acknowledge(&[(7, 2), (u64::MAX, 1)]);
+        assert_eq!(third.revoked(), [(7, 3), (0xab, 0), (u64::MAX, 1)]);
+        assert_eq!(third.look(6 * SECOND), Raised::default(), "an acknowledgement is no hang");
         third.raise(4244, "2", false);
-        assert_eq!(first.revoked(), [7, 0xab, u64::MAX], "a later report of a hang keeps them");
-        for damaged in [" revoke:", " revoke:\n", " revoke:xyz\n", " revoke:7,\n"] {
+        second.raise_revoked(4243, "1", &[7, 9]);
+        let all = [(7, 3), (9, 0), (0xab, 0), (u64::MAX, 1)];
+        assert_eq!(first.revoked(), all, "a later report of a hang keeps them");
+        for damaged in [" revoke:", " revoke:\n", " revoke:xyz\n", " revoke:7,\n", " revoke:7/\n", " revoke:7/-1\n"] {
             assert_eq!(revoked_in(format!("1 node7 4242 0{damaged}").as_bytes()), None, "{damaged:?}");
         }
         // As many as there are entries for fit into what is read.
         let all: Vec<_> = (0..48).map(|n| u64::MAX - n).collect();
         first.raise_revoked(4242, "0", &all);
-        assert_eq!(third.revoked().len(), 50);
+        third.acknowledge(&third.revoked().iter().map(|(id, _)| (*id, 1000)).collect::<Vec<_>>());
+        assert_eq!(first.revoked().iter().filter(|(_, count)| *count >= 1000).count(), 51);
     }
 
     #[test]

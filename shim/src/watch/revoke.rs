@@ -6,7 +6,7 @@
 //! | the memory that the collective should have filled holds what it held | so does each later call that answers for work behind it ([`super::revoked`]) |
 //! | a host function behind it runs, and a copy into mapped memory | with such work on its way nothing is revoked; later on it is refused |
 //! | another collective behind it passes on what the memory holds | its communicator is revoked as well |
-//! | so does a send, to ranks that may not have begun to revoke | the revokes begin once the other ranks have had time to see the marker |
+//! | so does a send, to ranks that may not have begun to revoke | the revokes begin once the other ranks have acknowledged the marker, or have had time to |
 //! | a revoke takes half a second; a program that gives the communicator up meanwhile may hang in that | blocked calls return, and calls of NCCL begin, once every revoke has returned |
 //! | `ncclCommAbort` frees the handle behind the program's back | it is never called |
 //!
@@ -44,6 +44,9 @@ use std::time::{Duration, Instant};
 /// A revoke that takes longer has failed.
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// A call that has not found the flag when its process acknowledges is in the driver after this time.
+const CALLS_BEGIN_WITHIN: Duration = Duration::from_millis(250);
+
 /// NCCL's results are not negative.
 const NONE_YET: i32 = -1;
 const FAILED: i32 = -2;
@@ -62,8 +65,9 @@ pub fn forked() {
 struct Use {
     /// The streams of its newest collectives, sends and receives, the newest first.
     streams: [AtomicU32; 4],
-    /// The id with which it was revoked.
+    /// The id with which it was revoked, and that which was acknowledged.
     revoked_id: AtomicU64,
+    acknowledged_id: AtomicU64,
     /// The program is ending it.
     is_ending: AtomicBool,
 }
@@ -71,7 +75,8 @@ struct Use {
 impl Use {
     const fn new() -> Self {
         let streams = [const { AtomicU32::new(0) }; 4];
-        Self { streams, revoked_id: AtomicU64::new(0), is_ending: AtomicBool::new(false) }
+        let (revoked_id, acknowledged_id) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { streams, revoked_id, acknowledged_id, is_ending: AtomicBool::new(false) }
     }
 }
 
@@ -179,7 +184,8 @@ fn was_ended(report: &HangReport) -> bool {
 /// Another process revokes: this one revokes the same, and those on which its own hang waits. Whether all were; `None` where its hang waits on none.
 pub fn take_part(guard: &'static Guard, report: Option<&mut HangReport>) -> Option<bool> {
     let own = report.as_ref().map(|report| concerned(guard, report)).unwrap_or_default();
-    let mut ids = guard.marker.as_ref().map(Marker::revoked);
+    let named = |marker: &Marker| marker.revoked().into_iter().map(|(id, _)| id).collect::<Vec<_>>();
+    let mut ids = guard.marker.as_ref().map(named);
     if ids.as_ref().is_some_and(|ids| own.iter().any(|id| !ids.contains(id))) {
         raise(guard, &own);
     }
@@ -218,7 +224,10 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
 fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
     let is_new = |one: &Communicator| use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
     let of = |ids: Option<&[u64]>, one: &Communicator| is_new(one) && ids.is_none_or(|ids| ids.contains(&one.id()));
-    guard.tracker.communicators().with_peers().find(|one| of(ids.as_deref(), one))?;
+    let Some(_) = guard.tracker.communicators().with_peers().find(|one| of(ids.as_deref(), one)) else {
+        acknowledge(guard, ids.as_deref());
+        return None;
+    };
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }
@@ -235,7 +244,8 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
     };
     let mut untold = note_behind(guard, is_meant);
     if untold.is_none() && guard.marker.is_some() {
-        door::pause(Duration::from_nanos(guard.settings.notice_nanos()));
+        acknowledge(guard, ids.as_deref());
+        wait_for_the_others(guard, is_meant);
         // The work that was submitted meanwhile.
         untold = note_behind(guard, is_meant);
     }
@@ -293,6 +303,35 @@ fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
         communicators: done.iter().map(|(one, _)| given_up(one)).collect(),
         missing: (!missing.is_empty()).then(|| missing.join("; ")),
     })
+}
+
+/// This process's ranks in these communicators, also those that have ended, pass nothing meaningless on from now.
+fn acknowledge(guard: &Guard, ids: Option<&[u64]>) {
+    let Some((marker, ids)) = guard.marker.as_ref().zip(ids) else { return };
+    let is_new = |one: &Communicator| {
+        let acknowledged = use_of(one).map(|own| own.acknowledged_id.swap(one.id(), Ordering::Relaxed));
+        acknowledged.is_some_and(|id| id != one.id())
+    };
+    let ranks = |id: u64| guard.tracker.communicators().with_id(id).filter(is_new).count() as u32;
+    let new: Vec<_> = ids.iter().map(|id| (*id, ranks(*id))).filter(|(_, ranks)| *ranks > 0).collect();
+    if !new.is_empty() {
+        marker.acknowledge(&new);
+    }
+}
+
+/// Returns once all ranks of these communicators have acknowledged that they are to be revoked, or the time for that is over.
+fn wait_for_the_others(guard: &Guard, is_meant: impl Fn(&Communicator) -> bool) {
+    let until = Instant::now() + Duration::from_nanos(guard.settings.notice_nanos());
+    let have_all = |marker: &Marker| {
+        let acknowledged = marker.revoked();
+        let has_all =
+            |one: Communicator| acknowledged.iter().any(|(id, ranks)| *id == one.id() && *ranks >= one.ranks());
+        guard.tracker.communicators().with_peers().filter(|one| is_meant(one)).all(has_all)
+    };
+    while Instant::now() < until && !guard.marker.as_ref().is_some_and(have_all) {
+        door::pause(CALLS_BEGIN_WITHIN / 10);
+    }
+    door::pause(CALLS_BEGIN_WITHIN);
 }
 
 /// Notes the streams behind the collectives of these communicators. Returns why no call could tell the program of all that a revoke makes meaningless.
@@ -383,7 +422,7 @@ fn none(guard: &Guard, why: &str) -> RevokedSeen {
 fn begin(guard: &Guard) {
     revoked::prepare(guard);
     BLOCKED_BEFORE.store(guard.now().saturating_sub(guard.settings.hang_after_nanos / 2), Ordering::Relaxed);
-    let limit = guard.settings.notice_nanos() + LIMIT.as_nanos() as u64;
+    let limit = guard.settings.notice_nanos() + (CALLS_BEGIN_WITHIN + LIMIT).as_nanos() as u64;
     UNTIL.store(clock::system_nanos() + limit, Ordering::Relaxed);
     PHASE.store(UNDER_WAY, Ordering::Release);
     results::set(REVOKED);
