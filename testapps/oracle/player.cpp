@@ -1,17 +1,26 @@
 // Plays a program of the oracle: a list of steps, a line each, against the driver that it finds by dlopen, as programs do.
 //
 //   player PROGRAM TRUTH
+//   player PROGRAM TRUTH FIRST COUNT [all]
 //
 // Writes into the file TRUTH, on the simulated driver, that the program has completed, or that it is stuck for ever, with who waits for whom: what the
 // driver shows (testapps/simdriver/waits.hpp) and what the threads of this program are at. testapps/oracle/src/program.rs has the steps.
 //
 // At the end standard output has what each thread's steps gave, a line a thread. A step that fails ends its thread, and the exit code is then 3.
 //
+// With FIRST and COUNT it plays the program in orders (order.hpp), each in a child, from the order FIRST on until one of COUNT is stuck, or with `all` every one.
+// TRUTH then has how many completed, were stuck and did neither, and the first order that was stuck; TRUTH.stuck has that one's truth. In an order one thread
+// takes a step at a time, sleeps and the lengths of kernels do not count, and a kernel that waits for no word ends when that is drawn. A real driver has no orders.
+//
+// Where the driver is a real one, nothing is known of who waits for whom: TRUTH.begun then says that the first step comes next.
+//
 // Must not know of the guard.
 #include <cuda.h>
 #include <dlfcn.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,6 +39,7 @@
 
 #include "../common/image.hpp"
 #include "../simdriver/waits.hpp"
+#include "order.hpp"
 
 namespace {
 
@@ -81,8 +91,8 @@ struct Step {
 
 constexpr size_t kWords = 8, kEvents = 8, kGates = 4, kKernels = 16, kLocks = 4, kAllocations = 8;
 
-enum class At : int { runs, in_call, at_lock, at_gate, at_word, at_join, ended };
-const char* const kAt[] = {"runs", "call", "lock", "gate", "word", "join", "ended"};
+enum class At : int { runs, in_call, at_lock, at_gate, at_word, at_join, at_turn, ended };
+const char* const kAt[] = {"runs", "call", "lock", "gate", "word", "join", "turn", "ended"};
 
 struct Thread {
   std::vector<Step> steps;
@@ -93,6 +103,8 @@ struct Thread {
   std::atomic<long> subject{-1};
   std::atomic<uint64_t> moves{0};
   std::atomic<long> longest_ms{0};
+  sem_t turn;
+  Thread() { sem_init(&turn, 0, 0); }
 };
 
 struct Gate {
@@ -125,6 +137,11 @@ std::atomic<uint64_t> recorded[kEvents];  // by which line last
 Gate* const gates = new Gate[kGates];
 Lock* const locks = new Lock[kLocks];
 std::atomic<bool> failed{false};
+// Where the program is played in an order: the words by which kernels end, by the lines of their steps.
+constexpr size_t kLines = 1024;
+lg::Order* order = nullptr;
+volatile unsigned* ends;
+CUdeviceptr device_ends;
 
 // Since 1970, as reports count.
 long long unix_ns() { return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count(); }
@@ -176,11 +193,16 @@ void CUDA_CB wait_at_gate(void* gate) {
 void CUDA_CB do_nothing(void*) {}
 
 void nap(long milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); }
+void nap_shortly() { std::this_thread::sleep_for(std::chrono::microseconds(order != nullptr ? 20 : 1000)); }
+
+// Whether it is a kernel that ends when the order says so.
+bool ends_by_order(const Step& step) { return order != nullptr && (step.what == "launch" || step.what == "graph") && step["until"] < 0; }
 
 CUresult launch_in(CUstream stream, const Step& step) {
-  const long until = step["until"], raise = step["raise"], busy = step["busy"];
+  const long until = step["until"], raise = step["raise"], busy = order != nullptr ? -1 : step["busy"];
   CUdeviceptr waits = until < 0 ? 0 : device_words[until], raised = raise < 0 ? 0 : device_words[raise];
   unsigned reaches = static_cast<unsigned>(step["reaches"]), to = static_cast<unsigned>(step["to"]);
+  if (ends_by_order(step)) waits = device_ends + step.line * sizeof(unsigned), reaches = 1;
   unsigned long long nanoseconds = busy < 0 ? 0 : static_cast<unsigned long long>(busy) * 1000000;
   void* parameters[] = {&waits, &reaches, &nanoseconds, &raised, &to};
   return cu.cuLaunchKernel_(reinterpret_cast<CUfunction>(kernels[step["kernel"]]), 1, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
@@ -201,7 +223,7 @@ CUresult launch_graph(CUstream stream, const Step& step) {
 
 template <class Ready> CUresult poll(Ready ready) {
   CUresult r;
-  while ((r = ready()) == CUDA_ERROR_NOT_READY) nap(1);
+  while ((r = ready()) == CUDA_ERROR_NOT_READY) nap_shortly();
   return r;
 }
 
@@ -275,13 +297,13 @@ bool take(Thread& self, int number, const Step& step) {
   self.line = step.line;
   if (what == "sleep") {
     stand(self, At::runs);
-    nap(step["ms"]);
+    if (order == nullptr) nap(step["ms"]);
   } else if (what == "store") {
     stand(self, At::runs);
     __atomic_store_n(words[step["word"]], static_cast<unsigned>(step["value"]), __ATOMIC_SEQ_CST);  // kernels and value waits read it
   } else if (what == "await") {
     stand(self, At::at_word, step["word"]);
-    while (*words[step["word"]] < static_cast<unsigned>(step["value"])) nap(1);
+    while (*words[step["word"]] < static_cast<unsigned>(step["value"])) nap_shortly();
   } else if (what == "lock") {
     Lock& lock = locks[step["lock"]];
     if (lock.holder == number) return true;
@@ -320,11 +342,16 @@ bool take(Thread& self, int number, const Step& step) {
 
 void play(Thread& self, int number) {
   self.tid = static_cast<int>(syscall(SYS_gettid));
-  for (const Step& step : self.steps)
+  for (const Step& step : self.steps) {
+    if (order != nullptr) {
+      stand(self, At::at_turn);
+      while (sem_wait(&self.turn) != 0) continue;
+    }
     if (!take(self, number, step)) {
       failed = true;
       break;
     }
+  }
   for (Lock* lock = locks; lock < locks + kLocks; lock++)
     if (lock->holder == number) {
       lock->holder = -1;
@@ -362,6 +389,13 @@ void set_up(CUcontext& context) {
     NEED(cuMemHostGetDevicePointer, &device_words[i], memory, 0);
     words[i] = static_cast<volatile unsigned*>(memory);
     *words[i] = 0;
+  }
+  if (order != nullptr) {
+    void* memory = nullptr;
+    NEED(cuMemHostAlloc, &memory, kLines * sizeof(unsigned), CU_MEMHOSTALLOC_DEVICEMAP);
+    NEED(cuMemHostGetDevicePointer, &device_ends, memory, 0);
+    ends = static_cast<volatile unsigned*>(memory);
+    for (size_t i = 0; i < kLines; i++) ends[i] = 0;
   }
   for (CUdeviceptr& memory : allocations) NEED(cuMemAlloc, &memory, 4096);
   NEED(cuMemAlloc, &scratch, 4096);
@@ -412,6 +446,7 @@ bool may_end(const lgsim::SeenOp& op) {
   const auto found = by_line.find(op.tag);
   if (found == by_line.end()) return true;
   const Step& step = *found->second;
+  if (ends_by_order(step)) return ends[step.line] != 0;
   if (step.what == "launch" || step.what == "graph") return has(step["until"], step["reaches"]);
   if (step.what == "wait_value") return has(step["word"], step["value"]);
   if (step.what == "host") return step["gate"] < 0 || gates[step["gate"]].open;
@@ -476,6 +511,7 @@ bool can_move(const Seen& seen) {
       case At::at_join:
         if (seen.at[thread.subject].first == At::ended) return true;
         break;
+      case At::at_turn:
       case At::ended: break;
     }
   }
@@ -535,21 +571,95 @@ void judge(std::string path, const std::atomic<bool>& over) {
   }
 }
 
-}  // namespace
+// ---- orders
 
-int main(int count, char** arguments) {
-  if (count != 3) {
-    std::fprintf(stderr, "usage: player PROGRAM TRUTH\n");
-    return 2;
+constexpr int kCompleted = 0, kFailed = 3, kStuck = 9;
+
+bool has_settled(uint64_t& moves, uint64_t& submitted, const Seen& seen) {
+  const bool settled = seen.moves == moves && seen.submitted == submitted && !can_move(seen);
+  moves = seen.moves;
+  submitted = seen.submitted;
+  return settled;
+}
+
+std::vector<lg::Choice> choices(const Seen& seen) {
+  std::vector<lg::Choice> found;
+  for (size_t i = 0; i < threads.size(); i++)
+    if (seen.at[i].first == At::at_turn) found.push_back({false, i});
+  for (const auto& op : seen.ops) {
+    const auto step = by_line.find(op.tag);
+    if (op.state == lgsim::SeenOp::State::runs && step != by_line.end() && ends_by_order(*step->second)) found.push_back({true, op.tag});
   }
-  const std::string path = arguments[2];
-  read_program(arguments[1]);
+  return found;
+}
+
+// Whenever nothing moves, a thread takes a step, or a kernel ends; where there is neither, the program is stuck.
+void conduct(std::string path, const std::atomic<bool>& over) {
+  pthread_setname_np(pthread_self(), "cuda-EvtHandlr");
+  constexpr int kLooks = 2, kLooksToBeStuck = 40;
+  uint64_t moves = 0, submitted = 0;
+  for (int still = 0; !over; nap_shortly()) {
+    const Seen seen = look();
+    still = has_settled(moves, submitted, seen) ? still + 1 : 0;
+    if (still < kLooks) continue;
+    const auto from = choices(seen);
+    if (from.empty()) {
+      if (still < kLooksToBeStuck) continue;
+      write_file(path, truth_of(seen, unix_ns()));
+      std::_Exit(kStuck);
+    }
+    still = 0;
+    const lg::Choice& next = from[order->next(from)];
+    if (next.is_kernel) {
+      ends[next.number] = 1;
+    } else {
+      // It moves from now on, also where it has not woken up yet.
+      threads[next.number]->at = At::runs;
+      sem_post(&threads[next.number]->turn);
+    }
+  }
+}
+
+int play_all(const std::string& path);
+
+// Its exit code, or -1.
+int in_child(uint64_t seed, const std::string& path) {
+  constexpr unsigned kMostSeconds = 20;
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kMostSeconds);
+    order = new lg::Order(seed);
+    std::_Exit(play_all(path));
+  }
+  int status = -1;
+  while (waitpid(child, &status, 0) < 0) continue;
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void play_orders(const std::string& path, uint64_t first, uint64_t count, bool all) {
+  uint64_t completed = 0, stuck = 0, neither = 0, first_stuck = 0;
+  for (uint64_t seed = first; seed < first + count && (all || stuck == 0); seed++) {
+    // The truth of the first that is stuck stays.
+    const int code = in_child(seed, path + (stuck == 0 ? ".stuck" : ".later"));
+    const bool ended = code == kCompleted || code == kFailed;
+    if (code == kStuck && stuck++ == 0) first_stuck = seed;
+    completed += ended;
+    neither += !ended && code != kStuck;
+  }
+  std::ostringstream out;
+  out << "completed " << completed << "\nstuck " << stuck << "\nneither " << neither << "\n";
+  if (stuck != 0) out << "first " << first_stuck << "\n";
+  write_file(path, out.str() + "end\n");
+}
+
+int play_all(const std::string& path) {
   CUcontext context;
   set_up(context);
   threads[0]->tid = static_cast<int>(syscall(SYS_gettid));
   std::atomic<bool> over{false};
   std::thread judging;
-  if (cu.waits != nullptr) judging = std::thread(judge, path, std::cref(over));
+  if (cu.waits != nullptr) judging = std::thread(order != nullptr ? conduct : judge, path, std::cref(over));
+  else write_file(path + ".begun", "");
 
   std::vector<std::thread> others;
   for (size_t i = 1; i < threads.size(); i++)
@@ -567,7 +677,10 @@ int main(int count, char** arguments) {
   stand(self, At::runs);
   over = true;
   if (judging.joinable()) judging.join();
+  return failed ? kFailed : kCompleted;
+}
 
+void say_results(const std::string& path) {
   long longest = 0;
   for (size_t i = 0; i < threads.size(); i++) {
     std::printf("thread %zu:", i);
@@ -577,5 +690,23 @@ int main(int count, char** arguments) {
   }
   std::fflush(stdout);
   write_file(path, "completed\nlongest " + std::to_string(longest) + "\nend\n");
-  return failed ? 3 : 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const bool in_orders = count == 5 || (count == 6 && std::string(arguments[5]) == "all");
+  if (count != 3 && !in_orders) {
+    std::fprintf(stderr, "usage: player PROGRAM TRUTH [FIRST COUNT [all]]\n");
+    return 2;
+  }
+  const std::string path = arguments[2];
+  read_program(arguments[1]);
+  if (in_orders) {
+    play_orders(path, std::stoull(arguments[3]), std::stoull(arguments[4]), count == 6);
+    return 0;
+  }
+  const int code = play_all(path);
+  say_results(path);
+  return code;
 }

@@ -1,12 +1,13 @@
 //! The oracle: random programs, what the simulated driver knows of their end, and what the guard says of it.
 //!
 //! [`generate`] makes a [`Program`] of a seed. `player.cpp` plays it, bare and under the guard ([`play`]), and writes down whether it has completed or is
-//! stuck for ever, and who then waits for whom ([`truth`]). [`properties`] compares the guard's report with that.
+//! stuck for ever, and who then waits for whom ([`truth`]). [`orders`] says whether another order of its steps hangs. [`properties`] compares the guard's report with that.
 //!
 //! Must not: depend on a crate of the guard, nor take anything for the truth that the guard has written.
 
 pub mod campaign;
 pub mod generate;
+pub mod orders;
 pub mod play;
 pub mod program;
 pub mod properties;

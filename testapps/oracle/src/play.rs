@@ -1,5 +1,6 @@
 //! One run of a program, bare or under the guard, until it has ended, or is stuck and has been reported.
 
+use crate::orders::Orders;
 use crate::program::Program;
 use crate::truth::{Stuck, Truth};
 use lazyguard_e2e::{target, Json, Outcome, Run, Running, Work};
@@ -148,6 +149,15 @@ impl<'w> Stage<'w> {
         let truth = self.work.path().join("truth");
         let running = self.run(&truth).set("CUDA_MODULE_LOADING", "EAGER").start();
         self.until(running, &truth, |_, _| true)
+    }
+
+    /// Without the guard, in orders from `first` on, until one of `count` is stuck, or in all of them; none where the player has failed.
+    pub fn orders(&self, first: u64, count: u64, all: bool) -> Option<Orders> {
+        let truth = self.work.path().join("orders");
+        let words = [first.to_string(), count.to_string()].into_iter().chain(all.then(|| "all".to_owned()));
+        self.run(&truth).args(words).finish();
+        let stuck = fs::read_to_string(truth.with_extension("stuck")).ok();
+        Orders::parse(&fs::read_to_string(truth).ok()?, stuck.as_deref(), self.program)
     }
 
     /// Under the guard, until a report of a program that is stuck is `enough`, or none has come for long.

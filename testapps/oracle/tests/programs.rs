@@ -1,7 +1,8 @@
 //! Programs of the oracle: those that are kept because they once showed something, and new ones for some seconds.
 
+use lazyguard_e2e::Work;
 use lazyguard_oracle::campaign::{check_whole, play, Plan};
-use lazyguard_oracle::play::Mode;
+use lazyguard_oracle::play::{Mode, Stage};
 use lazyguard_oracle::properties::Found;
 use lazyguard_oracle::Program;
 use std::fs;
@@ -45,4 +46,27 @@ fn new_programs_show_nothing() {
     let stuck = results.good.get("stuck").copied().unwrap_or_default();
     let completed = results.good.get("completed").copied().unwrap_or_default();
     assert!(stuck >= 5 && completed >= 5, "{:?}", results.good);
+}
+
+/// The two threads take two locks in two orders.
+const RACE: &str = "0 lock lock=0\n0 lock lock=1\n1 lock lock=1\n1 lock lock=0\n";
+/// A kernel may end before the free or behind it, and no order hangs.
+const NO_RACE: &str =
+    "stream nonblocking\n0 launch stream=0 kernel=0\n0 free allocation=0\n1 write_value stream=0 word=0 value=1\n";
+
+#[test]
+fn another_order_hangs_where_one_does_and_a_seed_gives_the_same_order_again() {
+    let orders = |text: &str, first: u64, count: u64| {
+        let program = Program::parse(text).unwrap();
+        let work = Work::new("oracle-orders");
+        Stage::new(&work, &program).orders(first, count, true).unwrap()
+    };
+    let of_race = orders(RACE, 0, 40);
+    assert_eq!((of_race.completed + of_race.stuck, of_race.neither), (40, 0), "{of_race:?}");
+    assert!(of_race.completed > 0 && of_race.hangs(), "{of_race:?}");
+    let (first, waits) = of_race.first.unwrap();
+    assert!(waits.threads.iter().all(|thread| thread.at == "lock") && waits.threads.len() == 2, "{waits:?}");
+    assert!((0..5).all(|_| orders(RACE, first, 1).hangs()));
+    let of_none = orders(NO_RACE, 0, 40);
+    assert_eq!((of_none.completed, of_none.stuck, of_none.neither), (40, 0, 0), "{of_none:?}");
 }
