@@ -2,6 +2,7 @@
 //
 //   player PROGRAM TRUTH
 //   player PROGRAM TRUTH FIRST COUNT [all]
+//   RANK=N player PROGRAM TRUTH SHARED MEMBERS...    a rank of a job: see ranks.hpp
 //
 // Writes into the file TRUTH, on the simulated driver, that the program has completed, or that it is stuck for ever, with who waits for whom: what the
 // driver shows (testapps/simdriver/waits.hpp) and what the threads of this program are at. testapps/oracle/src/program.rs has the steps.
@@ -11,6 +12,8 @@
 // With FIRST and COUNT it plays the program in orders (order.hpp), each in a child, from the order FIRST on until one of COUNT is stuck, or with `all` every one.
 // TRUTH then has how many completed, were stuck and did neither, and the first order that was stuck; TRUTH.stuck has that one's truth. In an order one thread
 // takes a step at a time, sleeps and the lengths of kernels do not count, and a kernel that waits for no word ends when that is drawn. A real driver has no orders.
+//
+// A rank of a job that is still may still be moved by another one. It says so for as long as it is still, and src/joined.rs asks all ranks.
 //
 // Where the driver is a real one, nothing is known of who waits for whom: TRUTH.begun then says that the first step comes next.
 //
@@ -40,6 +43,7 @@
 #include "../common/image.hpp"
 #include "../simdriver/waits.hpp"
 #include "order.hpp"
+#include "ranks.hpp"
 
 namespace {
 
@@ -137,6 +141,7 @@ std::atomic<uint64_t> recorded[kEvents];  // by which line last
 Gate* const gates = new Gate[kGates];
 Lock* const locks = new Lock[kLocks];
 std::atomic<bool> failed{false};
+lg::Ranks ranks;
 // Where the program is played in an order: the words by which kernels end, by the lines of their steps.
 constexpr size_t kLines = 1024;
 lg::Order* order = nullptr;
@@ -281,6 +286,9 @@ CUresult call(const Step& step) {
     const CUresult r = cu.cuMemAllocAsync_(&memory, 4096, stream);
     return r == CUDA_SUCCESS ? cu.cuMemFreeAsync_(memory, stream) : r;
   }
+  if (lg::Ranks::has(what))
+    return static_cast<CUresult>(ranks.call(what, static_cast<size_t>(step["comm"]), step["to"], step["from"], static_cast<size_t>(step["count"]),
+                                            reinterpret_cast<void*>(scratch), stream));
   std::fprintf(stderr, "no step %s\n", what.c_str());
   std::_Exit(4);
 }
@@ -450,7 +458,8 @@ bool may_end(const lgsim::SeenOp& op) {
   if (step.what == "launch" || step.what == "graph") return has(step["until"], step["reaches"]);
   if (step.what == "wait_value") return has(step["word"], step["value"]);
   if (step.what == "host") return step["gate"] < 0 || gates[step["gate"]].open;
-  return true;
+  // Other ranks end it.
+  return !(op.is_kernel && lg::Ranks::has(step.what));
 }
 
 const lgsim::SeenThread* in_driver(const Seen& seen, int tid) {
@@ -526,7 +535,7 @@ void write_file(const std::string& path, const std::string& text) {
 
 std::string truth_of(const Seen& seen, long long since) {
   std::ostringstream out;
-  out << "stuck " << since << "\n";
+  out << "stuck " << since << "\nuntil " << unix_ns() << "\n";
   for (size_t i = 0; i < threads.size(); i++)
     out << "thread " << i << " " << threads[i]->tid << " " << kAt[static_cast<int>(seen.at[i].first)] << " " << seen.at[i].second << " " << threads[i]->subject << "\n";
   for (size_t i = 0; i < kWords; i++) out << "word " << i << " " << *words[i] << "\n";
@@ -543,7 +552,8 @@ std::string truth_of(const Seen& seen, long long since) {
   return out.str();
 }
 
-// Looks for as long as the process is there; says once that it is stuck, and then whether it moved after all, which it must not.
+// Looks for as long as the process is there; says once that it is stuck, and then whether it moved after all, which it must not. A rank says again and
+// again that it is still.
 void judge(std::string path, const std::atomic<bool>& over) {
   // As the driver's own threads are named: it is none of the program's.
   pthread_setname_np(pthread_self(), "cuda-EvtHandlr");
@@ -555,7 +565,10 @@ void judge(std::string path, const std::atomic<bool>& over) {
   while (!over) {
     const Seen seen = look();
     const bool moved = seen.moves != moves || seen.submitted != submitted || can_move(seen);
-    if (moved && said) {
+    if (moved && said && ranks.is_job()) {
+      std::remove(path.c_str());
+      said = false;
+    } else if (moved && said) {
       write_file(path + ".moved", truth_of(seen, since));
       return;
     }
@@ -563,7 +576,7 @@ void judge(std::string path, const std::atomic<bool>& over) {
     still = moved ? 0 : still + 1;
     moves = seen.moves;
     submitted = seen.submitted;
-    if (still == kLooks) {
+    if (still == kLooks || (said && ranks.is_job())) {
       write_file(path, truth_of(seen, since));
       said = true;
     }
@@ -655,6 +668,7 @@ void play_orders(const std::string& path, uint64_t first, uint64_t count, bool a
 int play_all(const std::string& path) {
   CUcontext context;
   set_up(context);
+  ranks.come_together();
   threads[0]->tid = static_cast<int>(syscall(SYS_gettid));
   std::atomic<bool> over{false};
   std::thread judging;
@@ -695,11 +709,14 @@ void say_results(const std::string& path) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  const bool in_orders = count == 5 || (count == 6 && std::string(arguments[5]) == "all");
-  if (count != 3 && !in_orders) {
-    std::fprintf(stderr, "usage: player PROGRAM TRUTH [FIRST COUNT [all]]\n");
+  const char* const rank = std::getenv("RANK");
+  const bool in_orders = rank == nullptr && (count == 5 || (count == 6 && std::string(arguments[5]) == "all"));
+  const bool in_job = rank != nullptr && count >= 5;
+  if (count != 3 && !in_orders && !in_job) {
+    std::fprintf(stderr, "usage: player PROGRAM TRUTH [FIRST COUNT [all]] | RANK=N player PROGRAM TRUTH SHARED MEMBERS...\n");
     return 2;
   }
+  if (in_job) ranks.are(std::atoi(rank), arguments[3], {arguments + 4, arguments + count});
   const std::string path = arguments[2];
   read_program(arguments[1]);
   if (in_orders) {

@@ -1,11 +1,14 @@
-//! Many programs beside each other, and the smallest program that shows what one of them showed.
+//! Many programs or jobs beside each other, and the smallest one that shows what one of them showed.
 
-use crate::generate::{drawn, tree, Tree};
+use crate::generate::drawn;
+use crate::job::Job;
 use crate::play::Mode;
 use crate::program::Program;
-use crate::properties::{check, Found};
+use crate::properties::Found;
+use crate::{generate, generate_jobs, job_properties, properties};
 use proptest::strategy::ValueTree;
 use std::collections::BTreeMap;
+use std::fmt::{Debug, Display};
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
@@ -13,6 +16,40 @@ use std::time::{Duration, Instant};
 
 /// How many programs are tried to make one smaller. Each takes seconds.
 const SMALLER: usize = 60;
+
+/// What can be played: a program or a job.
+pub trait Case: Debug + Display + Sized {
+    /// The modes in which it is played.
+    const MODES: &[Mode];
+    /// The one of this number under a seed.
+    fn tree(seed: u64, number: u64) -> Tree<Self>;
+    /// Plays it bare and in a mode.
+    fn check(&self, name: &str, mode: Mode) -> Found;
+}
+
+/// One, and the smaller ones that it can become.
+pub type Tree<C> = Box<dyn ValueTree<Value = C>>;
+
+impl Case for Program {
+    const MODES: &[Mode] = &Mode::ALL;
+    fn tree(seed: u64, number: u64) -> Tree<Self> {
+        generate::tree(seed, number)
+    }
+    fn check(&self, name: &str, mode: Mode) -> Found {
+        properties::check(name, self, mode)
+    }
+}
+
+impl Case for Job {
+    /// The run ends a job that hangs, whatever else the guard could do then.
+    const MODES: &[Mode] = &[Mode::Default, Mode::Observes, Mode::Resolve, Mode::Eager, Mode::DefersReleases];
+    fn tree(seed: u64, number: u64) -> Tree<Self> {
+        generate_jobs::tree(seed, number)
+    }
+    fn check(&self, name: &str, mode: Mode) -> Found {
+        job_properties::check(name, self, mode)
+    }
+}
 
 /// The programs to be played.
 #[derive(Clone, Debug)]
@@ -35,7 +72,7 @@ pub struct Plan {
 
 /// A program that shows that a property does not hold.
 #[derive(Clone, Debug)]
-pub struct Find {
+pub struct Find<C> {
     /// Its number under the seed.
     pub number: u64,
     /// The mode that it was played in.
@@ -45,10 +82,10 @@ pub struct Find {
     /// The facts.
     pub facts: String,
     /// The program.
-    pub program: Program,
+    pub program: C,
 }
 
-impl Find {
+impl<C: Case> Find<C> {
     /// The file that keeps it, with a header that says what it is.
     pub fn file(&self, seed: u64) -> String {
         format!(
@@ -59,12 +96,12 @@ impl Find {
 }
 
 /// The results of a plan.
-#[derive(Debug, Default)]
-pub struct Results {
+#[derive(Debug)]
+pub struct Results<C> {
     /// How many ended how.
     pub good: BTreeMap<&'static str, u64>,
     /// The finds.
-    pub finds: Vec<Find>,
+    pub finds: Vec<Find<C>>,
 }
 
 /// Plays them; `found` is called with each find at once.
@@ -72,9 +109,9 @@ pub struct Results {
 /// # Panics
 ///
 /// If a thread of its own has.
-pub fn play(plan: &Plan, found: impl Fn(&Find) + Sync) -> Results {
+pub fn play<C: Case + Send>(plan: &Plan, found: impl Fn(&Find<C>) + Sync) -> Results<C> {
     let next = AtomicU64::new(0);
-    let results = Mutex::new(Results::default());
+    let results = Mutex::new(Results { good: BTreeMap::new(), finds: Vec::new() });
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..plan.beside {
@@ -84,7 +121,7 @@ pub fn play(plan: &Plan, found: impl Fn(&Find) + Sync) -> Results {
                     return;
                 }
                 let number = plan.first + count;
-                let mode = plan.mode.unwrap_or_else(|| Mode::ALL[drawn(plan.seed, number, Mode::ALL.len())]);
+                let mode = plan.mode.unwrap_or_else(|| C::MODES[drawn(plan.seed, number, C::MODES.len())]);
                 let outcome = one(plan, number, mode);
                 let Ok(mut all) = results.lock() else { return };
                 match outcome {
@@ -100,8 +137,8 @@ pub fn play(plan: &Plan, found: impl Fn(&Find) + Sync) -> Results {
     results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn one(plan: &Plan, number: u64, mode: Mode) -> Result<&'static str, Box<Find>> {
-    let mut tree = tree(plan.seed, number);
+fn one<C: Case>(plan: &Plan, number: u64, mode: Mode) -> Result<&'static str, Box<Find<C>>> {
+    let mut tree = C::tree(plan.seed, number);
     let name = format!("oracle-{}-{number}", plan.seed);
     let (property, facts) = match check_whole(&name, &tree.current(), mode) {
         Found::Good(end) => return Ok(end),
@@ -117,8 +154,8 @@ fn one(plan: &Plan, number: u64, mode: Mode) -> Result<&'static str, Box<Find>> 
 }
 
 /// A check that panics has found something, too.
-pub fn check_whole(name: &str, program: &Program, mode: Mode) -> Found {
-    catch_unwind(AssertUnwindSafe(|| check(name, program, mode))).unwrap_or_else(|panic| {
+pub fn check_whole(name: &str, case: &impl Case, mode: Mode) -> Found {
+    catch_unwind(AssertUnwindSafe(|| case.check(name, mode))).unwrap_or_else(|panic| {
         let said =
             panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         Found::Bad("panic", said.unwrap_or_default())
@@ -126,7 +163,7 @@ pub fn check_whole(name: &str, program: &Program, mode: Mode) -> Found {
 }
 
 /// Leaves the smallest program in the tree that still shows it; the facts of that.
-fn shrink(name: &str, tree: &mut Tree, mode: Mode, property: &str) -> Option<String> {
+fn shrink<C: Case>(name: &str, tree: &mut Tree<C>, mode: Mode, property: &str) -> Option<String> {
     let mut facts = None;
     let mut smaller = tree.simplify();
     for _ in 0..SMALLER {

@@ -1,16 +1,16 @@
 //! Plays many programs, and prints those that show something, made small, as files for `testapps/oracle/programs`.
 //!
-//!     cargo run -p lazyguard-oracle -- [--programs N] [--seed N] [--first N] [--seconds N] [--beside N] [--mode MODE] [--keep FOLDER] [--as-found]
-//!     cargo run -p lazyguard-oracle -- --play FILE [--mode MODE]
-//!     cargo run -p lazyguard-oracle -- --show NUMBER [--seed N]
+//!     cargo run -p lazyguard-oracle -- [--ranks] [--programs N] [--seed N] [--first N] [--seconds N] [--beside N] [--mode MODE] [--keep FOLDER] [--as-found]
+//!     cargo run -p lazyguard-oracle -- [--ranks] --play FILE [--mode MODE]
+//!     cargo run -p lazyguard-oracle -- [--ranks] --show NUMBER [--seed N]
+//!
+//! With `--ranks` they are jobs of several ranks.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
-use lazyguard_oracle::campaign::{check_whole, play, Find, Plan};
-use lazyguard_oracle::generate::tree;
+use lazyguard_oracle::campaign::{check_whole, play, Case, Find, Plan};
 use lazyguard_oracle::play::Mode;
 use lazyguard_oracle::properties::Found;
-use lazyguard_oracle::Program;
-use proptest::strategy::ValueTree;
+use lazyguard_oracle::{Job, Program};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -28,22 +28,39 @@ fn main() -> ExitCode {
     }
 }
 
+/// Without a value.
+const SWITCHES: &[&str] = &["--as-found", "--ranks"];
+
 /// How many finds there are.
 fn run(arguments: Vec<String>) -> Result<usize, String> {
     let mut options = HashMap::new();
     let mut words = arguments.into_iter();
     while let Some(name) = words.next() {
-        let value =
-            if name == "--as-found" { String::new() } else { words.next().ok_or(format!("{name}: no value"))? };
+        let value = if SWITCHES.contains(&name.as_str()) {
+            String::new()
+        } else {
+            words.next().ok_or(format!("{name}: no value"))?
+        };
         options.insert(name, value);
     }
+    if options.contains_key("--ranks") {
+        run_with::<Job>(&options, Job::parse)
+    } else {
+        run_with::<Program>(&options, Program::parse)
+    }
+}
+
+fn run_with<C: Case + Send>(
+    options: &HashMap<String, String>,
+    parse: fn(&str) -> Result<C, String>,
+) -> Result<usize, String> {
     let number = |name: &str, default: u64| {
         options.get(name).map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name} {text}: no number")))
     };
     let mode = options.get("--mode").map(|name| Mode::named(name).ok_or(format!("no mode {name}"))).transpose()?;
     let seed = number("--seed", 1)?;
     if let Some(file) = options.get("--play") {
-        let program = Program::parse(&fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?)?;
+        let program = parse(&fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?)?;
         let found = check_whole("oracle-played", &program, mode.unwrap_or(Mode::Default));
         match &found {
             Found::Good(end) => println!("{end}"),
@@ -52,7 +69,7 @@ fn run(arguments: Vec<String>) -> Result<usize, String> {
         return Ok(usize::from(matches!(found, Found::Bad(..))));
     }
     if options.contains_key("--show") {
-        print!("{}", tree(seed, number("--show", 0)?).current());
+        print!("{}", C::tree(seed, number("--show", 0)?).current());
         return Ok(0);
     }
     let plan = Plan {
@@ -64,7 +81,7 @@ fn run(arguments: Vec<String>) -> Result<usize, String> {
         mode,
         smaller: !options.contains_key("--as-found"),
     };
-    let results = play(&plan, |find: &Find| {
+    let results = play(&plan, |find: &Find<C>| {
         let text = find.file(seed);
         println!("--- {text}--- {}\n", find.facts);
         if let Some(folder) = options.get("--keep") {

@@ -132,9 +132,7 @@ impl<'w> Stage<'w> {
 
     fn run(&self, truth: &Path) -> Run<'w> {
         let _ = fs::remove_file(truth);
-        let player = target().join("oracle/player");
-        assert!(player.is_file(), "{} is not there; scripts/build --native makes it", player.display());
-        Run::new(self.work, player).args([self.text.as_os_str(), truth.as_os_str()])
+        Run::new(self.work, player()).args([self.text.as_os_str(), truth.as_os_str()])
     }
 
     /// Without the guard.
@@ -210,6 +208,15 @@ impl<'w> Stage<'w> {
     fn read(&self, truth: &Path) -> Option<Truth> {
         Truth::parse(&fs::read_to_string(truth).ok()?, self.program)
     }
+}
+
+/// # Panics
+///
+/// If it is not built.
+pub(crate) fn player() -> PathBuf {
+    let player = target().join("oracle/player");
+    assert!(player.is_file(), "{} is not there; scripts/build --native makes it", player.display());
+    player
 }
 
 fn hang_in(out: &Path) -> Option<Json> {

@@ -5,7 +5,8 @@ use std::fmt;
 /// The kinds of step, each with its arguments in the order of the text. An argument in brackets may be absent.
 ///
 /// `kernel`, `stream`, `event`, `word`, `gate`, `lock` and `allocation` are numbers of objects; `value`, `reaches` and `to` are values of a word; `busy` and `ms`
-/// are milliseconds. A kernel waits until the word `until` is at least `reaches`, lasts `busy`, and raises the word `raise` to `to`.
+/// are milliseconds. `comm` is a communicator of a job ([`crate::Job`]), `count` is of floats, and `from` is a rank, as `to` is of the steps that call NCCL.
+/// A kernel waits until the word `until` is at least `reaches`, lasts `busy`, and raises the word `raise` to `to`.
 pub const KINDS: &[(&str, &[&str])] = &[
     ("launch", &["stream", "kernel", "[until]", "[reaches]", "[busy]", "[raise]", "[to]"]),
     ("graph", &["stream", "kernel", "[until]", "[reaches]", "[busy]", "[raise]", "[to]"]),
@@ -35,6 +36,10 @@ pub const KINDS: &[(&str, &[&str])] = &[
     ("unlock", &["lock"]),
     ("pass", &["gate"]),
     ("open", &["gate"]),
+    ("all_reduce", &["comm", "stream", "count"]),
+    ("send", &["comm", "stream", "to", "count"]),
+    ("receive", &["comm", "stream", "from", "count"]),
+    ("exchange", &["comm", "stream", "to", "from", "count"]),
 ];
 
 /// The kinds of stream.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How often what differs is played again, bare and guarded, before the guard is blamed: programs may end in more than one way.
-const AGAIN: usize = 4;
+pub(crate) const AGAIN: usize = 4;
 /// The driver is asked right after a report; some drivers' answers are of no use.
 const ASKED: Duration = Duration::from_secs(3);
 

@@ -55,6 +55,8 @@ pub struct Op {
 pub struct Stuck {
     /// Since when, in nanoseconds since 1970.
     pub since: u64,
+    /// Until when it was looked at.
+    pub until: u64,
     /// Threads that have not ended.
     pub threads: Vec<Standing>,
     /// The work in flight.
@@ -89,6 +91,7 @@ impl Stuck {
         let signed = |at: usize| line.get(at).and_then(|word| word.parse::<i64>().ok());
         match *line.first()? {
             "stuck" => self.since = number(1)?,
+            "until" => self.until = number(1)?,
             "thread" if line.get(3) != Some(&"ended") => self.threads.push(Standing {
                 number: number(1)? as usize,
                 tid: number(2)?,
@@ -263,6 +266,11 @@ impl Stuck {
         };
         let is_one = |(id, op): &(&u64, &Op)| minimal.contains(&Who::Op(**id)) || closed(**id, op);
         self.ops.iter().filter(is_one).map(|(_, op)| op.line).collect()
+    }
+
+    /// Who waits for whom.
+    pub fn edges(&self) -> impl Iterator<Item = (Who, Who)> + '_ {
+        self.edges.iter().flat_map(|(from, all)| all.iter().map(|to| (*from, *to)))
     }
 
     /// Whether a thread stands in a driver call, so that the guard can see it.

@@ -39,7 +39,7 @@ fn every_program_that_once_showed_something_is_well() {
 fn new_programs_show_nothing() {
     let plan =
         Plan { seed: SEED, first: 0, programs: PROGRAMS, time: BEGUN_WITHIN, beside: 8, mode: None, smaller: false };
-    let results = play(&plan, |_| {});
+    let results = play::<Program>(&plan, |_| {});
     let finds: Vec<_> = results.finds.iter().map(|find| format!("{}--- {}", find.file(SEED), find.facts)).collect();
     assert!(finds.is_empty(), "{}", finds.join("\n"));
     // A generator whose programs all end, or none, shows nothing either.
