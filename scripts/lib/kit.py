@@ -15,17 +15,18 @@ os.environ["GUARD_BUILD"] = "release"
 import corpus  # noqa: E402
 import explores  # noqa: E402
 import guard  # noqa: E402
+import oracle_card  # noqa: E402
 from tools import ROOT, TARGET, Failure  # noqa: E402
 
 MOST_MIB = 60
 SCRIPTS = ("gpu-check", "gpu-atlas", "bench", "lib/all_gpus.py", "lib/atlas.py", "lib/card_tools.py", "lib/checks.py", "lib/cold_starts.py", "lib/corpus.py", "lib/defaults.py", "lib/explores.py", "lib/frameworks.py", "lib/on_host.py",
-           "lib/gpu_dumps.py", "lib/gpu_inside.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/reproducers.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py", "lib/wheel/__init__.py")
+           "lib/gpu_dumps.py", "lib/gpu_inside.py", "lib/gpu_probe.py", "lib/guard.py", "lib/hazards.py", "lib/heals.py", "lib/oracle_card.py", "lib/policies.py", "lib/processes.py", "lib/profiles.py", "lib/ranks.py", "lib/recordings.py", "lib/reproducers.py", "lib/runs.py", "lib/spare_time.py", "lib/tools.py", "lib/wheel/__init__.py")
 MARK = "lazyguard-kit"
 # Beside the programs of programs.json.
 ALSO = ("apps/launch_bench", "races/races", "races/reported")
 MEASURING = ("launch_worker", "call_worker", "runtime_worker", "start_cost", "libbench_clock.so")
 # Many small programs, and ours: most of their bytes are for a debugger. Their symbols stay.
-WITHOUT_DEBUG = (Path("target/corpus"), Path("target/races"), Path("target/release"))
+WITHOUT_DEBUG = (Path("target/corpus"), Path("target/races"), Path("target/release"), Path("target/debug"), Path("target/oracle"))
 # Compiled there, against the CUPTI that is there.
 SOURCES = ("testapps/bench/cupti/bench_cupti.cpp", "scripts/gpu/filled_device.cu")
 
@@ -50,6 +51,8 @@ def contents():
     # Names of one file, which corpus.path_of makes anew there.
     files += [path.relative_to(ROOT) for path in corpus.files()]
     files += [Path("target/atlas/atlas")]
+    # The truth of a random program is the simulated driver's.
+    files += [path.relative_to(ROOT) for path in oracle_card.files()]
     files += [Path("target") / name for name in ALSO]
     files += [Path("target/bench") / name for name in MEASURING]
     files += sorted(path.relative_to(ROOT) for path in (TARGET / "apps").glob("lib*.so"))

@@ -14,8 +14,12 @@ def allow(seconds):
     _ends = None if seconds is None else time.monotonic() + seconds
 
 
+def now():
+    return time.monotonic()
+
+
 def is_over():
-    return _ends is not None and time.monotonic() >= _ends
+    return _ends is not None and now() >= _ends
 
 
 def at_most(seconds):

@@ -15,7 +15,7 @@
 //
 // A rank of a job that is still may still be moved by another one. It says so for as long as it is still, and src/joined.rs asks all ranks.
 //
-// Where the driver is a real one, nothing is known of who waits for whom: TRUTH.begun then says that the first step comes next.
+// TRUTH.begun says that the first step comes next. A real driver does not say who waits for whom, so TRUTH then has no word of a program that is stuck.
 //
 // Must not know of the guard.
 #include <cuda.h>
@@ -672,8 +672,8 @@ int play_all(const std::string& path) {
   threads[0]->tid = static_cast<int>(syscall(SYS_gettid));
   std::atomic<bool> over{false};
   std::thread judging;
+  if (order == nullptr) write_file(path + ".begun", "");
   if (cu.waits != nullptr) judging = std::thread(order != nullptr ? conduct : judge, path, std::cref(over));
-  else write_file(path + ".begun", "");
 
   std::vector<std::thread> others;
   for (size_t i = 1; i < threads.size(); i++)
