@@ -9,9 +9,9 @@
 //
 // At the end standard output has what each thread's steps gave, a line a thread. A step that fails ends its thread, and the exit code is then 3.
 //
-// With FIRST and COUNT it plays the program in orders (order.hpp), each in a child, from the order FIRST on until one of COUNT is stuck, or with `all` every one.
-// TRUTH then has how many completed, were stuck and did neither, and the first order that was stuck; TRUTH.stuck has that one's truth. In an order one thread
-// takes a step at a time, sleeps and the lengths of kernels do not count, and a kernel that waits for no word ends when that is drawn. A real driver has no orders.
+// With FIRST and COUNT it plays the program in orders (order.hpp), each in a child, from the order FIRST on until one of COUNT is stuck in a driver call, or with
+// `all` every one. TRUTH then has how many completed, were stuck, were so in a call, and did neither, and an order that was stuck, in a call where one was;
+// TRUTH.stuck has that one's truth. In an order one thread takes a step at a time, sleeps and the lengths of kernels do not count, and a kernel that waits for no word ends when that is drawn. A real driver has no orders.
 //
 // A rank of a job that is still may still be moved by another one. It says so for as long as it is still, and src/joined.rs asks all ranks.
 //
@@ -26,6 +26,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -586,7 +587,7 @@ void judge(std::string path, const std::atomic<bool>& over) {
 
 // ---- orders
 
-constexpr int kCompleted = 0, kFailed = 3, kStuck = 9;
+constexpr int kCompleted = 0, kFailed = 3, kStuck = 9, kStuckOutside = 10;
 
 bool has_settled(uint64_t& moves, uint64_t& submitted, const Seen& seen) {
   const bool settled = seen.moves == moves && seen.submitted == submitted && !can_move(seen);
@@ -619,7 +620,8 @@ void conduct(std::string path, const std::atomic<bool>& over) {
     if (from.empty()) {
       if (still < kLooksToBeStuck) continue;
       write_file(path, truth_of(seen, unix_ns()));
-      std::_Exit(kStuck);
+      const bool in_a_call = std::any_of(seen.at.begin(), seen.at.end(), [](const auto& at) { return at.first == At::in_call; });
+      std::_Exit(in_a_call ? kStuck : kStuckOutside);
     }
     still = 0;
     const lg::Choice& next = from[order->next(from)];
@@ -650,17 +652,21 @@ int in_child(uint64_t seed, const std::string& path) {
 }
 
 void play_orders(const std::string& path, uint64_t first, uint64_t count, bool all) {
-  uint64_t completed = 0, stuck = 0, neither = 0, first_stuck = 0;
-  for (uint64_t seed = first; seed < first + count && (all || stuck == 0); seed++) {
-    // The truth of the first that is stuck stays.
-    const int code = in_child(seed, path + (stuck == 0 ? ".stuck" : ".later"));
+  uint64_t completed = 0, stuck = 0, in_a_call = 0, neither = 0, first_stuck = 0;
+  for (uint64_t seed = first; seed < first + count && (all || in_a_call == 0); seed++) {
+    const int code = in_child(seed, path + ".now");
+    if ((code == kStuck && in_a_call == 0) || (code == kStuckOutside && stuck == 0)) {
+      first_stuck = seed;
+      std::rename((path + ".now").c_str(), (path + ".stuck").c_str());
+    }
     const bool ended = code == kCompleted || code == kFailed;
-    if (code == kStuck && stuck++ == 0) first_stuck = seed;
     completed += ended;
-    neither += !ended && code != kStuck;
+    in_a_call += code == kStuck;
+    stuck += code == kStuck || code == kStuckOutside;
+    neither += !ended && code != kStuck && code != kStuckOutside;
   }
   std::ostringstream out;
-  out << "completed " << completed << "\nstuck " << stuck << "\nneither " << neither << "\n";
+  out << "completed " << completed << "\nstuck " << stuck << "\nin_a_call " << in_a_call << "\nneither " << neither << "\n";
   if (stuck != 0) out << "first " << first_stuck << "\n";
   write_file(path, out.str() + "end\n");
 }

@@ -25,6 +25,10 @@ pub trait Case: Debug + Display + Sized {
     fn tree(seed: u64, number: u64) -> Tree<Self>;
     /// Plays it bare and in a mode.
     fn check(&self, name: &str, mode: Mode) -> Found;
+    /// Lines about all of them together.
+    fn shares(_results: &Results<Self>) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// One, and the smaller ones that it can become.

@@ -4,10 +4,11 @@
 //!     cargo run -p lazyguard-oracle -- [--ranks] --play FILE [--mode MODE]
 //!     cargo run -p lazyguard-oracle -- [--ranks] --show NUMBER [--seed N]
 //!
-//! With `--ranks` they are jobs of several ranks.
+//! With `--ranks` they are jobs of several ranks. With `--hazards` the hazards of runs that pass are compared with the other orders of their programs.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 use lazyguard_oracle::campaign::{check_whole, play, Case, Find, Plan};
+use lazyguard_oracle::foreseen::Foreseen;
 use lazyguard_oracle::play::Mode;
 use lazyguard_oracle::properties::Found;
 use lazyguard_oracle::{Job, Program};
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
 }
 
 /// Without a value.
-const SWITCHES: &[&str] = &["--as-found", "--ranks"];
+const SWITCHES: &[&str] = &["--as-found", "--ranks", "--hazards"];
 
 /// How many finds there are.
 fn run(arguments: Vec<String>) -> Result<usize, String> {
@@ -45,6 +46,8 @@ fn run(arguments: Vec<String>) -> Result<usize, String> {
     }
     if options.contains_key("--ranks") {
         run_with::<Job>(&options, Job::parse)
+    } else if options.contains_key("--hazards") {
+        run_with::<Foreseen>(&options, |text| Program::parse(text).map(Foreseen))
     } else {
         run_with::<Program>(&options, Program::parse)
     }
@@ -95,6 +98,7 @@ fn run_with<C: Case + Send>(
     for (end, count) in &results.good {
         println!("{count} {end}");
     }
+    C::shares(&results).iter().for_each(|line| println!("{line}"));
     println!("{} passed, {} failed", results.good.values().sum::<u64>(), results.finds.len());
     Ok(results.finds.len())
 }

@@ -10,9 +10,11 @@ pub struct Orders {
     pub completed: u64,
     /// Those in which nothing could move any more.
     pub stuck: u64,
+    /// Those of the stuck ones that were stuck with a thread in a driver call.
+    pub in_a_call: u64,
     /// Those that did neither: the oracle is wrong.
     pub neither: u64,
-    /// The first that was stuck, and who waited for whom.
+    /// One that was stuck, in a driver call where one was, and who waited for whom.
     pub first: Option<(u64, Box<Stuck>)>,
 }
 
@@ -31,12 +33,18 @@ impl Orders {
             },
             None => None,
         };
-        Some(Self { completed: number("completed ")?, stuck: number("stuck ")?, neither: number("neither ")?, first })
+        Some(Self {
+            completed: number("completed ")?,
+            stuck: number("stuck ")?,
+            in_a_call: number("in_a_call ")?,
+            neither: number("neither ")?,
+            first,
+        })
     }
 
-    /// Whether an order hangs.
+    /// Whether an order hangs in a driver call.
     pub fn hangs(&self) -> bool {
-        self.stuck > 0
+        self.in_a_call > 0
     }
 }
 
@@ -50,11 +58,11 @@ mod tests {
     fn what_the_player_writes_is_read() {
         let program = Program::parse("0 lock lock=0\n").unwrap();
         let read = |text: &str, stuck: Option<&str>| Orders::parse(text, stuck, &program);
-        let orders = read("completed 3\nstuck 1\nneither 0\nfirst 7\nend\n", Some(STUCK)).unwrap();
+        let orders = read("completed 3\nstuck 1\nin_a_call 0\nneither 0\nfirst 7\nend\n", Some(STUCK)).unwrap();
         assert_eq!((orders.completed, orders.stuck, orders.neither), (3, 1, 0));
         assert_eq!(orders.first.map(|(order, waits)| (order, waits.threads.len())), Some((7, 1)));
-        assert!(!read("completed 200\nstuck 0\nneither 0\nend\n", None).unwrap().hangs());
+        assert!(!read("completed 200\nstuck 0\nin_a_call 0\nneither 0\nend\n", None).unwrap().hangs());
         assert!(read("completed 3\nstuck 1\n", None).is_none());
-        assert!(read("completed 3\nstuck 1\nneither 0\nfirst 7\nend\n", None).is_none());
+        assert!(read("completed 3\nstuck 1\nin_a_call 0\nneither 0\nfirst 7\nend\n", None).is_none());
     }
 }

@@ -149,7 +149,7 @@ impl<'w> Stage<'w> {
         self.until(running, &truth, |_, _| true)
     }
 
-    /// Without the guard, in orders from `first` on, until one of `count` is stuck, or in all of them; none where the player has failed.
+    /// Without the guard, in orders from `first` on, until one of `count` is stuck in a driver call, or in all of them; none where the player has failed.
     pub fn orders(&self, first: u64, count: u64, all: bool) -> Option<Orders> {
         let truth = self.work.path().join("orders");
         let words = [first.to_string(), count.to_string()].into_iter().chain(all.then(|| "all".to_owned()));
