@@ -32,19 +32,20 @@ impl fmt::Display for Foreseen {
 }
 
 /// Each thread waits for all work at its end: work that nobody waits for may stay stuck, and hangs nothing.
-fn waiting(mut program: Program) -> Program {
+pub(crate) fn waiting(mut program: Program) -> Program {
     let threads: BTreeSet<usize> = program.steps.iter().map(|step| step.thread).collect();
     let wait = |thread| Step { thread, what: "synchronize_context", with: Vec::new() };
     program.steps.extend(threads.into_iter().map(wait));
     program
 }
 
-struct Mapped(generate::Tree);
+/// Programs as another case.
+pub(crate) struct Mapped<C>(pub generate::Tree, pub fn(Program) -> C);
 
-impl ValueTree for Mapped {
-    type Value = Foreseen;
-    fn current(&self) -> Foreseen {
-        Foreseen(waiting(self.0.current()))
+impl<C: fmt::Debug> ValueTree for Mapped<C> {
+    type Value = C;
+    fn current(&self) -> C {
+        self.1(self.0.current())
     }
     fn simplify(&mut self) -> bool {
         self.0.simplify()
@@ -57,7 +58,7 @@ impl ValueTree for Mapped {
 impl Case for Foreseen {
     const MODES: &[Mode] = &[Mode::Observes];
     fn tree(seed: u64, number: u64) -> Tree<Self> {
-        Box::new(Mapped(generate::tree(seed, number)))
+        Box::new(Mapped(generate::tree(seed, number), |program| Self(waiting(program))))
     }
     fn check(&self, name: &str, mode: Mode) -> Found {
         check(name, &self.0, mode)

@@ -8,6 +8,7 @@
 //! Must not: depend on a crate of the guard, nor take anything for the truth that the guard has written.
 
 pub mod campaign;
+pub mod explored;
 pub mod foreseen;
 pub mod generate;
 pub mod generate_jobs;

@@ -5,9 +5,11 @@
 //!     cargo run -p lazyguard-oracle -- [--ranks] --show NUMBER [--seed N]
 //!
 //! With `--ranks` they are jobs of several ranks. With `--hazards` the hazards of runs that pass are compared with the other orders of their programs.
+//! With `--explore` it is seen whether `lazyguard explore` finds the hangs of those orders.
 #![expect(clippy::print_stdout, reason = "a program for people")]
 
 use lazyguard_oracle::campaign::{check_whole, play, Case, Find, Plan};
+use lazyguard_oracle::explored::Explored;
 use lazyguard_oracle::foreseen::Foreseen;
 use lazyguard_oracle::play::Mode;
 use lazyguard_oracle::properties::Found;
@@ -30,7 +32,7 @@ fn main() -> ExitCode {
 }
 
 /// Without a value.
-const SWITCHES: &[&str] = &["--as-found", "--ranks", "--hazards"];
+const SWITCHES: &[&str] = &["--as-found", "--ranks", "--hazards", "--explore"];
 
 /// How many finds there are.
 fn run(arguments: Vec<String>) -> Result<usize, String> {
@@ -46,6 +48,8 @@ fn run(arguments: Vec<String>) -> Result<usize, String> {
     }
     if options.contains_key("--ranks") {
         run_with::<Job>(&options, Job::parse)
+    } else if options.contains_key("--explore") {
+        run_with::<Explored>(&options, |text| Program::parse(text).map(Explored))
     } else if options.contains_key("--hazards") {
         run_with::<Foreseen>(&options, |text| Program::parse(text).map(Foreseen))
     } else {

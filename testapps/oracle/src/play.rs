@@ -3,7 +3,8 @@
 use crate::orders::Orders;
 use crate::program::Program;
 use crate::truth::{Stuck, Truth};
-use lazyguard_e2e::{target, Json, Outcome, Run, Running, Work};
+use lazyguard_e2e::{command, target, Json, Outcome, Run, Running, Work};
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -35,11 +36,17 @@ pub enum Mode {
     Fails,
     /// It ends a program that hangs.
     Aborts,
+    /// It revokes communicators, of which there are none.
+    Revokes,
+    /// `lazyguard run` ends a program that hangs.
+    Kills,
+    /// It counts what is loaded soon after the start as late.
+    ReadySoon,
 }
 
 impl Mode {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 11] = [
         Self::Default,
         Self::Observes,
         Self::Resolve,
@@ -48,24 +55,29 @@ impl Mode {
         Self::Profile,
         Self::Fails,
         Self::Aborts,
+        Self::Revokes,
+        Self::Kills,
+        Self::ReadySoon,
     ];
 
     /// Its settings.
     pub fn settings(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Self::Default | Self::Profile => &[],
+            Self::Default | Self::Profile | Self::Kills => &[],
             Self::Observes => &[("LAZYGUARD_PRELOAD", "off")],
             Self::Resolve => &[("LAZYGUARD_PRELOAD", "resolve")],
             Self::Eager => &[("LAZYGUARD_PRELOAD", "eager")],
             Self::DefersReleases => &[("LAZYGUARD_DEFER", "free")],
             Self::Fails => &[("LAZYGUARD_ON_HANG", "fail")],
             Self::Aborts => &[("LAZYGUARD_ON_HANG", "abort")],
+            Self::Revokes => &[("LAZYGUARD_ON_HANG", "revoke")],
+            Self::ReadySoon => &[("LAZYGUARD_READY_AFTER", "20ms")],
         }
     }
 
     /// Whether a hang has consequences for the program.
     pub fn acts(self) -> bool {
-        matches!(self, Self::Fails | Self::Aborts)
+        matches!(self, Self::Fails | Self::Aborts | Self::Kills)
     }
 
     /// The mode of a name.
@@ -158,9 +170,24 @@ impl<'w> Stage<'w> {
         Orders::parse(&fs::read_to_string(truth).ok()?, stuck.as_deref(), self.program)
     }
 
+    /// By `lazyguard explore`.
+    pub fn explored(&self) -> Outcome {
+        let truth = self.work.path().join("truth");
+        let options = ["explore", "--runs", "40", "--within", "60s", "--seed", "1", "--replays", "4", "--hang-after"];
+        let threshold = format!("{}ms", THRESHOLD.as_millis());
+        Run::new(self.work, command())
+            .args(options)
+            .args([&threshold, "--"])
+            .args([player().as_os_str(), self.text.as_os_str(), truth.as_os_str()])
+            .finish()
+    }
+
     /// Under the guard, until a report of a program that is stuck is `enough`, or none has come for long.
     pub fn guarded(&self, mode: Mode, enough: impl Fn(&Stuck, &Json) -> bool) -> Played {
         let truth = self.work.path().join("truth");
+        if mode == Mode::Kills {
+            return self.killed(&truth);
+        }
         let run = |settings: &[(&str, &str)]| {
             let run =
                 settings.iter().fold(self.run(&truth).guarded().kept(), |run, (name, value)| run.set(name, value));
@@ -179,6 +206,23 @@ impl<'w> Stage<'w> {
         self.until(running, &truth, |stuck, running| {
             !stuck.in_a_call() || hang_in(&running.out()).is_some_and(|hang| enough(stuck, &hang))
         })
+    }
+
+    /// Under `lazyguard run`, until that has ended it.
+    fn killed(&self, truth: &Path) -> Played {
+        let _ = fs::remove_file(truth);
+        let out = self.work.path().join("killed");
+        let _ = fs::remove_dir_all(&out);
+        let options = ["run", "--on-hang", "kill", "--kill-after", "0", "--keep", "--hang-after"];
+        let threshold = format!("{}ms", THRESHOLD.as_millis());
+        let running = Run::new(self.work, command())
+            .args(options)
+            .args([OsStr::new(&threshold), "--out".as_ref(), out.as_os_str(), "--".as_ref()])
+            .args([player().as_os_str(), self.text.as_os_str(), truth.as_os_str()])
+            .start();
+        let played = self.until(running, truth, |stuck, _| !stuck.in_a_call());
+        let process = process_in(&out).unwrap_or_default();
+        Played { hang: hang_in(&process), out: process, ..played }
     }
 
     /// Waits for its end, or until it is stuck and that is enough.
@@ -217,6 +261,15 @@ pub(crate) fn player() -> PathBuf {
     let player = target().join("oracle/player");
     assert!(player.is_file(), "{} is not there; scripts/build --native makes it", player.display());
     player
+}
+
+/// The folder of the recorded process of a run.
+fn process_in(out: &Path) -> Option<PathBuf> {
+    if out.join("trace.lgt").is_file() {
+        return Some(out.to_owned());
+    }
+    let within = fs::read_dir(out).ok()?.flatten().map(|entry| entry.path());
+    within.filter(|path| path.is_dir()).find_map(|path| process_in(&path))
 }
 
 fn hang_in(out: &Path) -> Option<Json> {

@@ -1,6 +1,7 @@
 //! The properties that hold between the truth of a run and what the guard did and said.
 
 use crate::play::{Mode, Played, Stage, THRESHOLD};
+use crate::play_jobs::ENDED_FOR_HANG;
 use crate::program::Program;
 use crate::truth::Stuck;
 use lazyguard_e2e::{report_of, Json, Work};
@@ -93,6 +94,9 @@ fn judge_stuck(work: &Work, program: &Program, mode: Mode, stuck: &Stuck, played
     }
     if !stuck.in_a_call() {
         return Found::Good("stuck outside the driver");
+    }
+    if mode == Mode::Kills && played.outcome.code != Some(ENDED_FOR_HANG) {
+        return Found::Bad("silence", format!("the run did not end it: {}\n{stuck:#?}", played.outcome));
     }
     let Some(hang) = &played.hang else {
         return Found::Bad("silence", format!("nothing is said of it: {}\n{stuck:#?}", played.outcome));
