@@ -6,6 +6,7 @@ use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::LazyLock;
 
 const LONG: std::time::Duration = lazyguard_e2e::PATIENCE;
 const OPTIONS: [&str; 4] = ["--hang-after", "500ms", "--on-hang", "revoke"];
@@ -205,7 +206,7 @@ fn no_look_at_revoked_work_succeeds_before_the_communicator_has_ended() {
         assert!(outcome.stderr.contains("REVOKED 2 communicators in "), "{how}: {outcome}");
     };
     // They mostly wait.
-    for some in looks.chunks(AT_A_TIME as usize) {
+    for some in looks.chunks(*AT_A_TIME as usize) {
         std::thread::scope(|scope| some.iter().for_each(|one| drop(scope.spawn(|| look(*one)))));
     }
 }
@@ -268,7 +269,8 @@ fn a_job_that_hangs_again_and_again_goes_on_each_time() {
 const FAULTS: [&str; 11] = ["skip", "sleep", "late", "load", "order", "query", "both", "fork", "stop", "kill", "exec"];
 const GONE: [&str; 3] = ["stop", "kill", "exec"];
 /// Runs at a time: they mostly wait.
-const AT_A_TIME: u32 = 4;
+static AT_A_TIME: LazyLock<u32> =
+    LazyLock::new(|| std::thread::available_parallelism().map_or(4, |processors| 2 * processors.get() as u32));
 /// In the long form, each group of communicators of a program has its fault: 10,000 in all.
 const FAULTS_OF_EACH: u32 = 12;
 
@@ -315,7 +317,7 @@ fn random_programs_with_a_fault_go_on_or_end_and_no_sum_is_wrong() {
             std::iter::from_fn(move || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed <= last))
         };
         std::thread::scope(|scope| {
-            (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| survives(ranks, seed, faults)))));
+            (0..*AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| survives(ranks, seed, faults)))));
         });
     }
 }
@@ -356,10 +358,10 @@ fn trusts(seed: u32, rounds: u32) {
 /// A thousand in the long form.
 #[test]
 fn no_success_stands_for_a_wrong_sum_in_chains_of_communicators() {
-    let (jobs, rounds) = if std::env::var_os("LAZYGUARD_TEST_LONG").is_some() { (40, 25) } else { (AT_A_TIME, 10) };
+    let (jobs, rounds) = if std::env::var_os("LAZYGUARD_TEST_LONG").is_some() { (40, 25) } else { (4, 10) };
     let next = AtomicU32::new(0);
     let seeds = || std::iter::from_fn(|| Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < jobs));
     std::thread::scope(|scope| {
-        (0..AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| trusts(seed, rounds)))));
+        (0..*AT_A_TIME).for_each(|_| drop(scope.spawn(|| seeds().for_each(|seed| trusts(seed, rounds)))));
     });
 }
