@@ -20,6 +20,8 @@ const STARVES_PART: u64 = 2;
 const WAKES_PART: u64 = 10;
 /// With so much of a processor it gets on, though others have the rest.
 const CREEPS_PART: u64 = 50;
+/// A look at a flag takes less; a step of a computation that others interrupt takes more.
+const LOOK_NANOS: u64 = 100_000;
 const SWAPS_FAULTS: u64 = 50;
 /// Up to this rank of a class, a thread only waits for others.
 const IDLES: u32 = 2;
@@ -178,7 +180,8 @@ impl Compared<'_> {
         }
         let throttled = then.map_or(0, |then| process.group.throttled_nanos.saturating_sub(then.group.throttled_nanos));
         // A throttled cgroup keeps nothing from a process that waits for something else.
-        let wants_a_processor = process.counting().any(|thread| matches!(thread.wait, Wait::Runs));
+        let wants = |thread: &Thread| matches!(thread.wait, Wait::Runs) && !self.only_looks(process, thread);
+        let wants_a_processor = process.counting().any(wants);
         if wants_a_processor && throttled.saturating_mul(STARVES_PART) >= self.between_nanos.max(1) {
             let sentence = format!(
                 "has had no processor for {} of {}: its cgroup is throttled",
@@ -206,9 +209,25 @@ impl Compared<'_> {
         told.unwrap_or_else(|| Told::new(Class::Waits, "waits"))
     }
 
+    fn earlier(&self, process: &Process, thread: &Thread) -> Option<&Thread> {
+        let then = self.before.process(process.process)?;
+        then.threads.iter().find(|one| one.thread == thread.thread)
+    }
+
+    /// Whether the thread sleeps by itself, and wakes for a look now and then. On a busy machine it waits for a processor at each wake, which keeps no
+    /// work from it.
+    fn only_looks(&self, process: &Process, thread: &Thread) -> bool {
+        let Some(then) = self.earlier(process, thread) else { return false };
+        let [ran, turns, sleeps] = [
+            thread.ran.saturating_sub(then.ran),
+            thread.turns.saturating_sub(then.turns),
+            thread.sleeps.saturating_sub(then.sleeps),
+        ];
+        sleeps > 0 && sleeps.saturating_mul(2) >= turns && ran <= sleeps.saturating_mul(LOOK_NANOS)
+    }
+
     fn thread(&self, process: &Process, thread: &Thread, followed: u32) -> Told {
-        let then = self.before.process(process.process);
-        let then = then.and_then(|then| then.threads.iter().find(|one| one.thread == thread.thread));
+        let then = self.earlier(process, thread);
         let grown = |of: fn(&Thread) -> u64| then.map_or(0, |then| of(thread).saturating_sub(of(then)));
         let between = self.between_nanos.max(1);
         let (ran, delayed) = (grown(|thread| thread.ran), grown(|thread| thread.delayed));
@@ -216,10 +235,12 @@ impl Compared<'_> {
             return Told::new(Class::Computes, "computes").moves(true);
         }
         let runs = ran.saturating_mul(WAKES_PART) >= between;
-        if delayed.saturating_mul(STARVES_PART) >= between && ran.saturating_mul(CREEPS_PART) >= between {
+        let only_looks = !runs && self.only_looks(process, thread);
+        let starves = !only_looks && delayed.saturating_mul(STARVES_PART) >= between;
+        if starves && ran.saturating_mul(CREEPS_PART) >= between {
             return Told::new(Class::Computes, "computes").moves(true);
         }
-        if delayed.saturating_mul(STARVES_PART) >= between {
+        if starves {
             let sentence = format!("waits for a processor: it has run for {} of {}", time(ran), time(between));
             return Told::new(Class::Starved, sentence);
         }
@@ -234,6 +255,7 @@ impl Compared<'_> {
         }
         // It has woken for a moment, and waits for the most part.
         let wait = match (&thread.wait, then.map(|then| &then.wait)) {
+            (Wait::Runs, Some(Wait::Runs)) if only_looks => &Wait::Sleeps,
             (Wait::Runs, Some(wait)) if !runs => wait,
             (wait, _) => wait,
         };
@@ -255,8 +277,7 @@ impl Compared<'_> {
             Wait::Signal => Told::new(Class::Rests, "waits for a signal"),
             Wait::Event => Told::new(Class::Rests, "waits for an event"),
             Wait::File(file) => {
-                let then = self.before.process(process.process);
-                let then = then.and_then(|then| then.threads.iter().find(|one| one.thread == thread.thread));
+                let then = self.earlier(process, thread);
                 let reads_on = match then.map(|then| &then.wait) {
                     // A look without memory has no path.
                     Some(Wait::File(then)) => {

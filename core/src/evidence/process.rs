@@ -24,6 +24,9 @@ pub(super) struct Thread {
     /// Nanoseconds on a processor, and ready for one. Without scheduler statistics the first is of ticks, the second 0.
     pub ran: u64,
     pub delayed: u64,
+    /// How often it was given a processor, and how often it gave one up to sleep.
+    pub turns: u64,
+    pub sleeps: u64,
     /// Bytes read and written, and page faults that read.
     pub bytes: u64,
     pub faults: u64,
@@ -135,7 +138,8 @@ impl Reader<'_> {
         let stat = Stat::read(&source.text(&path("stat"))?)?;
         let times = source.text(&path("schedstat")).unwrap_or_default();
         let mut times = times.split_ascii_whitespace().map(|time| time.parse().ok());
-        let (ran, delayed) = (times.next().flatten(), times.next().flatten());
+        let [ran, delayed, turns] = [(); 3].map(|()| times.next().flatten());
+        let status = source.text(&path("status")).unwrap_or_default();
         let io = source.text(&path("io")).unwrap_or_default();
         let function = source.line(&path("wchan")).filter(|function| function != "0").unwrap_or_default();
         let line = source.text(&path("syscall"));
@@ -156,6 +160,8 @@ impl Reader<'_> {
             function,
             ran: ran.unwrap_or(stat.ticks.saturating_mul(10_000_000)),
             delayed: delayed.unwrap_or(0),
+            turns: turns.unwrap_or(0),
+            sleeps: number(&status, "voluntary_ctxt_switches").unwrap_or(0),
             bytes: ["rchar", "wchar"].iter().filter_map(|name| number(&io, name)).sum(),
             faults: stat.faults,
             call,

@@ -358,6 +358,59 @@ fn a_process_without_a_processor_is_starved() {
     assert_eq!(tree.after(&before, 890, Depth::Kernel), told(Class::Starved, sentence));
 }
 
+/// As measured over a second and a half on two processors with four to twenty threads that compute: nanoseconds that each thread has run and waited for a
+/// processor, its turns and its sleeps.
+#[test]
+fn a_thread_that_sleeps_between_looks_at_a_flag_lacks_no_processor() {
+    let tree = Tree::new("looks");
+    let is = |times: &str, sleeps: u32| {
+        tree.file("proc/890/task/890/schedstat", times).file(
+            "proc/890/task/890/status",
+            &format!("voluntary_ctxt_switches:\t{sleeps}\nnonvoluntary_ctxt_switches:\t9\n"),
+        );
+    };
+    tree.process(890, 1, "rank", 'R', "running", "0");
+    is("0 0 0", 0);
+    let before = tree.look(890, Depth::Kernel);
+    let after = || {
+        let Evidence { class, moves, sentence, .. } =
+            Evidence::of(&before, &tree.look(890, Depth::Kernel), SECOND * 3 / 2);
+        (class, moves, sentence)
+    };
+    for (times, sleeps, how) in [
+        ("1900000 1335900000 157", 158, "1 ms apart"),
+        ("20000000 1421400000 1031", 1031, "0.1 ms apart"),
+        ("107300000 1023800000 5011", 5011, "0.1 ms apart"),
+        ("24100000 1138700000 890", 889, "in Python"),
+        ("10400000 1235700000 279", 267, "in Python, with turns that were too short"),
+    ] {
+        is(times, sleeps);
+        assert_eq!(after(), told(Class::Rests, "sleeps until a time"), "{how}");
+    }
+    for (times, sleeps, how) in [
+        ("400700000 1102900000 1754", 0, "without a sleep"),
+        ("60800000 1407200000 508", 0, "without a sleep"),
+        ("102900000 1066800000 526", 317, "in steps of 0.3 ms"),
+        ("339100000 810800000 1380", 335, "in steps of 1 ms"),
+        ("31600000 1485800000 53", 0, "with two hundredths"),
+    ] {
+        is(times, sleeps);
+        assert_eq!(after(), (Class::Computes, true, "computes".to_owned()), "{how}");
+    }
+    is("29700000 1473900000 134", 66);
+    assert_eq!(after().0, Class::Starved, "in steps of 0.3 ms");
+    is("2900000 1241900000 238", 0);
+    assert_eq!(after().0, Class::Starved, "a kernel that does not count sleeps");
+    // A throttled group takes no work from it either.
+    tree.file("proc/890/cgroup", "0::/job\n").file("sys/fs/cgroup/job/cpu.stat", "throttled_usec 1000\n");
+    is("0 0 0", 0);
+    let before = tree.look(890, Depth::Kernel);
+    tree.file("sys/fs/cgroup/job/cpu.stat", "throttled_usec 1451000\n");
+    is("1900000 1335900000 157", 158);
+    let evidence = Evidence::of(&before, &tree.look(890, Depth::Kernel), SECOND * 3 / 2);
+    assert_eq!((evidence.class, evidence.moves), (Class::Rests, false));
+}
+
 #[test]
 fn a_process_that_was_killed_for_memory_says_so() {
     let tree = Tree::new("gone");
