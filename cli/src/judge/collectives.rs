@@ -10,6 +10,9 @@ use lazyguard_core::trace::{Lane, Payload, Record};
 use lazyguard_core::Nanos;
 use std::collections::HashMap;
 
+/// How the name of a collective begins that is a graph's.
+pub(crate) const OF_A_GRAPH: &str = "a graph with ";
+
 pub(crate) struct Collectives {
     pub kernels: Vec<String>,
     pub launches: Vec<(Nanos, u16)>,
@@ -51,7 +54,7 @@ impl<'o> Reader<'o> {
         let number = *self.numbers.entry((kernel, in_a_graph)).or_insert_with(|| {
             let number = u16::try_from(self.found.kernels.len()).unwrap_or(u16::MAX);
             let kernel = demangle(kernel);
-            self.found.kernels.push(if in_a_graph { format!("a graph with {kernel}") } else { kernel });
+            self.found.kernels.push(if in_a_graph { format!("{OF_A_GRAPH}{kernel}") } else { kernel });
             number
         });
         self.found.launches.push((record.entered, number));

@@ -78,7 +78,7 @@ fn first_of(name: &str) -> u64 {
 }
 
 /// Milliseconds that a kernel lasts: most end soon, a few outlast the threshold.
-fn busy() -> BoxedStrategy<Option<u64>> {
+pub(crate) fn busy() -> BoxedStrategy<Option<u64>> {
     prop_oneof![10 => Just(None), 6 => (1..30u64).prop_map(Some), 1 => (700..2200u64).prop_map(Some)].boxed()
 }
 

@@ -84,7 +84,7 @@ fn judge_stuck(stage: &Stage<'_>, mode: Mode, bare: &Played<'_>, (stuck, played)
     }
 }
 
-/// The ranks that a report names: in the first words of its sentence, as those that differ, or as blocked by themselves.
+/// The ranks that a report names: in the first words of its sentence, as those that differ, as blocked by themselves, or as that where the cause is.
 fn named(ranks: &Json) -> BTreeSet<usize> {
     let sentence = ranks["sentence"].as_str().unwrap_or_default();
     let of = |key: &str| {
@@ -96,10 +96,14 @@ fn named(ranks: &Json) -> BTreeSet<usize> {
         return if different.is_empty() { first } else { different };
     }
     let odd: BTreeSet<_> = of("behind").union(&of("different")).copied().collect();
-    if odd.is_empty() {
-        of("blocked")
-    } else {
-        odd
+    let cause = || {
+        sentence.split_once(": on rank ").and_then(|(_, rest)| numbers(&format!("rank {}", rest.split(' ').next()?)))
+    };
+    let blocked = of("blocked");
+    match (odd.is_empty(), blocked.is_empty()) {
+        (false, _) => odd,
+        (true, false) => blocked,
+        (true, true) => cause().unwrap_or_default(),
     }
 }
 
@@ -133,6 +137,10 @@ mod tests {
         assert_eq!(said("ranks wait for each other: rank 1 waits."), [1].into());
         let blocked = json!({ "sentence": "every rank has", "behind": [], "different": [], "blocked": [{"rank": 2}] });
         assert_eq!(named(&blocked), [2].into());
+        assert_eq!(
+            named(&json!({ "sentence": "every rank has called it: on rank 1 stream 2 waits (LG203)." })),
+            [1].into()
+        );
         assert!(named(&Json::Null).is_empty());
     }
 }

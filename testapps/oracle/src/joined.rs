@@ -217,13 +217,38 @@ impl<'j> Joined<'j> {
         reached.into_iter().filter(|node| is_last(*node) || in_a_circle(*node)).collect()
     }
 
-    /// The ranks that a report may name. Those of the minimal set, where most ranks have called a collective alike without those. And a rank that loads code behind
+    /// The ranks that a report may name. Those of the minimal set, where most ranks have called a collective alike without those; both ends of a transfer that are
+    /// not of one size. And a rank that loads code behind
     /// its own collective: which rank is named first for such a load is a rule of the report (docs/READING.md), and no truth.
     pub fn blamed(&self) -> BTreeSet<usize> {
         let of_minimal = self.minimal().into_iter().filter(|node| !self.is_usual(*node)).map(Node::rank);
         let loads =
             self.standing().filter(|(rank, stuck)| self.loads_behind_its_own(*rank, stuck)).map(|(rank, _)| rank);
-        of_minimal.chain(loads).collect()
+        of_minimal.chain(loads).chain(self.of_unequal_transfers()).collect()
+    }
+
+    fn of_unequal_transfers(&self) -> Vec<usize> {
+        let mut found = Vec::new();
+        for (rank, program) in self.job.ranks.iter().enumerate() {
+            for step in program.steps.iter() {
+                let (Some(comm), Some(to)) = (step.get("comm"), step.get("to").map(|to| to as usize)) else { continue };
+                let sent = self.counts(rank, comm, "to", to);
+                let received = self.counts(to, comm, "from", rank);
+                if sent.iter().zip(&received).any(|(sent, received)| sent != received) {
+                    found.extend([rank, to]);
+                }
+            }
+        }
+        found
+    }
+
+    /// The counts of what a rank has called to or from another one.
+    fn counts(&self, rank: usize, comm: u64, with: &str, whom: usize) -> Vec<Option<u64>> {
+        let calls = self.calls(rank).into_iter().map(|call| call.step);
+        calls
+            .filter(|step| step.get("comm") == Some(comm) && step.get(with) == Some(whom as u64))
+            .map(|step| step.get("count"))
+            .collect()
     }
 
     fn step_of(&self, node: Node) -> Option<&'j Step> {
@@ -250,16 +275,36 @@ impl<'j> Joined<'j> {
         })
     }
 
+    /// Whether a step loads: a module, or the kernel that it launches first. NCCL has one kernel for all-reduces and one for transfers.
+    fn is_load(&self, rank: usize, step: &Step) -> bool {
+        let program = &self.job.ranks[rank];
+        let kernel = |step: &Step| match step.get("kernel") {
+            None if is_of_nccl(step) => Some(if step.what == "all_reduce" { u64::MAX } else { u64::MAX - 1 }),
+            kernel => kernel,
+        };
+        let mut before = program.steps.iter().take_while(|other| !std::ptr::eq(*other, step));
+        let is_cold = |its: u64| !program.warm.contains(&its) && before.all(|other| kernel(other) != Some(its));
+        step.what == "load_module" || kernel(step).is_some_and(is_cold)
+    }
+
+    /// In the call, or on the device, where a kernel that is loaded waits for what was submitted before.
     fn loads_behind_its_own(&self, rank: usize, stuck: &Stuck) -> bool {
         let program = &self.job.ranks[rank];
-        let is_load = |step: &Step| is_of_nccl(step) || ["launch", "graph", "load_module"].contains(&step.what);
-        let mut loading = stuck
+        let calls = stuck
             .threads
             .iter()
-            .filter(|thread| thread.at == "call" && program.step_of_line(thread.line).is_some_and(is_load));
-        loading.any(|thread| {
-            let on = self.behind(Node::Of(rank, Who::Thread(thread.tid)));
-            on.into_iter().any(|node| node.rank() == rank && self.step_of(node).is_some_and(is_of_nccl))
+            .filter(|thread| thread.at == "call")
+            .map(|thread| (thread.line, Who::Thread(thread.tid)));
+        let kernels =
+            stuck.ops.iter().filter(|(_, op)| op.is_kernel && op.state == 0).map(|(id, op)| (op.line, Who::Op(*id)));
+        let mut loads = calls
+            .chain(kernels)
+            .filter(|(line, _)| program.step_of_line(*line).is_some_and(|step| self.is_load(rank, step)));
+        loads.any(|(_, who)| {
+            let on = self.behind(Node::Of(rank, who));
+            on.into_iter().any(|node| {
+                node != Node::Of(rank, who) && node.rank() == rank && self.step_of(node).is_some_and(is_of_nccl)
+            })
         })
     }
 
@@ -376,6 +421,6 @@ mod tests {
         // The receive can end: it gets more than it takes.
         assert!(joined(&job, &[IN_ITS_COLLECTIVE; 2]).is_none());
         let found = joined(&job, &[IN_ITS_COLLECTIVE, "completed\nlongest 3\nend\n"]).unwrap();
-        assert_eq!(found.blamed(), [1].into());
+        assert_eq!(found.blamed(), [0, 1].into());
     }
 }

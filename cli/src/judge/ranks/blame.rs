@@ -69,6 +69,13 @@ pub(crate) fn ahead(process: &Process) -> Option<(Ahead, &Verdict)> {
     behind_its_own.map(|verdict| (stands(report, verdict), verdict)).rev().max_by_key(|(ahead, _)| *ahead)
 }
 
+/// Whether a process hangs behind no collective.
+pub(crate) fn stands_by_itself(process: &Process) -> bool {
+    let verdicts = standing(process).map_or(&[][..], |report| &report.verdicts);
+    let is_its_own = |verdict: &Verdict| verdict.code != Code::LG208 && !is_behind_its_own(verdict);
+    !verdicts.is_empty() && verdicts.iter().all(is_its_own)
+}
+
 fn is_behind_its_own(verdict: &Verdict) -> bool {
     verdict.culprits.iter().chain(&verdict.held_back).any(|culprit| culprit.operation.waits_for_peers())
 }

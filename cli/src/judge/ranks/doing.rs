@@ -7,7 +7,7 @@ use crate::judge::hangs::{ranks_in_words, who};
 use crate::judge::process::Process;
 use crate::judge::stood::{Course, Stood};
 use lazyguard_core::api::{Call, Class as CallClass};
-use lazyguard_core::diagnose::{BlockedCall, BusyStream, Code, Culprit, Snapshot, ThreadActivity, Verdict};
+use lazyguard_core::diagnose::{BlockedCall, BusyStream, Code, Culprit, Snapshot, ThreadActivity, Verdict, WaitSeen};
 use lazyguard_core::evidence::{Class, Evidence};
 use lazyguard_core::order::grouped;
 use lazyguard_core::report::{main_python, HangReport, StackSeen};
@@ -38,9 +38,17 @@ pub(crate) fn why_all_wait(ranks: &BTreeMap<u64, &Process>) -> String {
         let sentence = in_flight(process)?.collective_behind_a_queue()?;
         Some(format!("on rank {rank} {sentence} ({})", Code::LG211))
     };
+    // Its collectives before such a wait are not known to have ended, so that its own verdict is of those.
+    let behind_a_wait = |(rank, process): (&u64, &&Process)| {
+        let sentence = in_flight(process)?.waits.iter().find_map(WaitSeen::unwritten)?;
+        Some(format!("on rank {rank} {sentence} ({})", Code::LG203))
+    };
+    let is_over = |process: &Process| process.has_ended && process.course == Course::Well;
     let was_looked_at = |process: &Process| in_flight(process).is_some_and(|snapshot| snapshot.asked);
-    let unknown: Vec<_> = ranks.iter().filter(|(_, process)| !was_looked_at(process)).map(|(rank, _)| *rank).collect();
-    ranks.iter().find_map(in_queue).unwrap_or_else(|| match unknown.len() {
+    let is_unknown = |process: &Process| !is_over(process) && !was_looked_at(process);
+    let unknown: Vec<_> = ranks.iter().filter(|(_, process)| is_unknown(process)).map(|(rank, _)| *rank).collect();
+    let cause = ranks.iter().find_map(in_queue).or_else(|| ranks.iter().find_map(behind_a_wait));
+    cause.unwrap_or_else(|| match unknown.len() {
         0 => "look at the network and the devices".to_owned(),
         _ => format!("what keeps the device of {} busy is not known, see `lazyguard dump`", ranks_in_words(unknown)),
     })

@@ -210,13 +210,18 @@ impl Job<'_> {
         Ranks { different, not_compared: self.not_compared(), ..by_calls(sentence) }
     }
 
-    /// Two ranks that have called the same collectives of two communicators in different orders: on one stream each waits for the other.
+    /// Two ranks that have called the same collectives of two communicators in different orders: on one stream each waits for the other, unless one of them has not
+    /// come to a collective.
     pub fn crossed(&self, stuck: &[u64]) -> Option<Ranks> {
         let pairs =
             self.order.iter().enumerate().flat_map(|(at, a)| self.order[at + 1..].iter().map(move |b| (*a, *b)));
         let (one, other, first, second) = pairs.filter_map(|pair| self.crossed_in(pair, stuck)).min()?;
         let say = |(id, number): (u64, u32)| format!("collective {number} of {}", self.named(id).in_words());
         let (a, b) = (say(first), say(second));
+        let is_blocked = |rank: u64| self.ranks.get(&rank).is_some_and(|process| blame::stands_by_itself(process));
+        if is_blocked(one) || is_blocked(other) {
+            return None;
+        }
         let why = "on one stream each waits for the other.";
         let sentence = format!("rank {one} has called {a} before {b}, and rank {other} the other way round: {why}");
         let different = vec![self.odd(one, first.0, Some(a)), self.odd(other, second.0, Some(b))];

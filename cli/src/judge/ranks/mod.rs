@@ -61,10 +61,11 @@ pub(crate) fn compare(processes: &[Process]) -> Option<Ranks> {
 
 fn compare_attempt(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     let by_calls = waits::compare(ranks);
-    // Collectives in graphs are no calls.
+    // Collectives in graphs are no calls. All others are, and kernels say less of them: ranks of several communicators, or of sends, launch different ones.
     let names_none = by_calls.as_ref().is_none_or(|ranks| !ranks.names_one());
     let by_kernels = names_none.then(|| kernels::compare(ranks)).flatten();
-    let compared = by_kernels.filter(|ranks| by_calls.is_none() || ranks.names_one()).or(by_calls);
+    let says_more = |of_kernels: &Ranks| by_calls.is_none() || of_kernels.names_one() && of_kernels.is_of_a_graph();
+    let compared = by_kernels.filter(says_more).or(by_calls);
     let all_have_joined = |compared: &Ranks| compared.odd().next().is_none();
     let others = compared.as_ref().is_none_or(all_have_joined).then(|| {
         let by_orders = || orders::compare(ranks, compared.as_ref()?.compared_by);

@@ -3,6 +3,7 @@
 //! Must not: compare.
 
 use super::doing::{doing, own_verdict, quiet, Asked};
+use crate::judge::collectives::OF_A_GRAPH;
 use crate::judge::hangs::ranks_in_words;
 use crate::judge::process::Process;
 use lazyguard_core::api::{counted, lasted, ordinal};
@@ -201,6 +202,12 @@ impl Ranks {
     /// Whether some rank is not where the others are, or is blocked by itself.
     pub const fn names_one(&self) -> bool {
         !self.behind.is_empty() || !self.different.is_empty() || !self.blocked.is_empty()
+    }
+
+    /// Whether a graph is among the collectives that they were compared at.
+    pub(crate) fn is_of_a_graph(&self) -> bool {
+        let its = self.odd().filter_map(|odd| odd.collective.as_ref());
+        self.collective.iter().chain(its).any(|name| name.starts_with(OF_A_GRAPH))
     }
 
     /// The ranks that have a line each.

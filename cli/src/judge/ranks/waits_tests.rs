@@ -2,7 +2,7 @@ use crate::judge::collectives::Collectives;
 use crate::judge::communications::{Called, Communications, Meeting, Member, Peer};
 use crate::judge::process::Process;
 use crate::judge::ranks::compare;
-use crate::judge::stood::Stood;
+use crate::judge::stood::{Course, Stood};
 use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::{EntryPoint, StreamKind};
 use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
@@ -241,6 +241,8 @@ fn communicators_in_different_orders_are_told_whether_ranks_stop_or_not() {
     // Both have called both: the order shows by the times.
     let (mut one, mut other) = (both(0, 1, 1), both(1, 1, 1));
     (one[1].calls[0].at, other[0].calls[0].at) = (20, 20);
+    let blocked = sentence(&[hangs(rank(0, one.clone()), Code::LG203), waits(rank(1, other.clone()))]);
+    assert!(blocked.contains("and rank 0 is blocked by itself: LG203"), "it is not for the order: {blocked}");
     let told = sentence(&[waits(rank(0, one)), waits(rank(1, other))]);
     assert!(
         told.starts_with("rank 0 has called collective 1 of communicator 0 before collective 1 of communicator 1, and rank 1 the other way round"),
@@ -336,4 +338,49 @@ fn ranks_that_have_lost_different_records_are_not_taken_to_have_crossed() {
     };
     let told = sentence(&[of(0, [3, 9]), of(1, [8, 2])]);
     assert!(told.starts_with("every rank that could be compared has made the same calls of NCCL"), "{told}");
+}
+
+/// Each rank sends to another one, on its own communicator.
+#[test]
+fn kernels_that_differ_say_nothing_where_all_calls_are_the_same_but_a_graph_that_is_missing_does() {
+    let with = |number: u64, kernels: &[&str]| {
+        let mut process = launched(number, &[25], true);
+        let launches = (0..kernels.len()).map(|at| (25 + at as u64, at as u16)).collect();
+        let kernels = kernels.iter().map(|name| (*name).to_owned()).collect();
+        process.collectives = Some(Collectives { kernels, launches, complete: true });
+        process
+    };
+    let (reduce, exchange) = ("ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_SendRecv");
+    let told = sentence(&[with(0, &[reduce, exchange]), with(1, &[reduce])]);
+    assert!(told.starts_with("every rank that could be compared has made the same calls of NCCL"), "{told}");
+    let graph = format!("a graph with {reduce}");
+    let told = sentence(&[with(0, &[reduce, &graph]), with(1, &[reduce])]);
+    assert!(told.starts_with(&format!("rank 1 has not launched collective 2 ({graph})")), "{told}");
+}
+
+#[test]
+fn where_all_calls_are_the_same_a_wait_for_a_value_that_nothing_writes_is_told_and_a_rank_that_has_ended_keeps_no_device_busy(
+) {
+    let stands = |waits: serde_json::Value| {
+        let mut process = launched(0, &[25], true);
+        let Some(Stood::Hang(hang)) = &mut process.stood else { panic!("it stands") };
+        hang.snapshot.waits = serde_json::from_value(waits).unwrap();
+        hang.snapshot.asked = true;
+        // The first of two may have ended.
+        let operations = &mut hang.snapshot.streams[0].operations;
+        operations.push(OperationSeen { at: 27, ..operations[0].clone() });
+        process
+    };
+    let ended = Process { stood: None, has_ended: true, course: Course::Well, ..launched(1, &[25], false) };
+    let wait = json!([{
+        "stream": { "number": 1, "handle": 1, "kind": "non-blocking", "context": 1 }, "at": 26, "address": 16, "value": 1, "condition": ">=",
+        "wide": false, "satisfying_writes": [], "other_writes": 0, "thread": 1, "fills": [], "holds": null, "satisfied": false,
+    }]);
+    let told = sentence(&[stands(wait), ended]);
+    let cause =
+        ": on rank 0 stream 1 waits for memory at 0x10 to be >= 1, and no submitted operation writes that (LG203).";
+    assert!(told.ends_with(cause), "{told}");
+    let ended = Process { stood: None, has_ended: true, course: Course::Well, ..launched(1, &[25], false) };
+    let told = sentence(&[stands(json!([])), ended]);
+    assert!(told.ends_with(": look at the network and the devices."), "{told}");
 }
