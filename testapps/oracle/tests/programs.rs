@@ -1,10 +1,10 @@
-//! Programs of the oracle: those that are kept because they once showed something, and new ones for some seconds.
+//! Programs and jobs of the oracle: those that are kept because they once showed something, and new ones for some seconds.
 
 use lazyguard_e2e::Work;
-use lazyguard_oracle::campaign::{check_whole, play, Plan};
+use lazyguard_oracle::campaign::{check_whole, play, Case, Plan};
 use lazyguard_oracle::play::{Mode, Stage};
 use lazyguard_oracle::properties::Found;
-use lazyguard_oracle::Program;
+use lazyguard_oracle::{Job, Program};
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -14,13 +14,26 @@ const PROGRAMS: u64 = 60;
 const BEGUN_WITHIN: Duration = Duration::from_secs(45);
 const SEED: u64 = 3;
 
+/// Each takes some seconds of waiting and a second of a processor for each rank.
+const JOBS: u64 = 24;
+const JOBS_BEGUN_WITHIN: Duration = Duration::from_secs(20);
+
 #[test]
 fn every_program_that_once_showed_something_is_well() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("programs");
+    are_well("programs", Program::parse);
+}
+
+#[test]
+fn every_job_that_once_showed_something_is_well() {
+    are_well("jobs", Job::parse);
+}
+
+fn are_well<C: Case>(folder: &str, parse: fn(&str) -> Result<C, String>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut wrong = Vec::new();
     for entry in fs::read_dir(&folder).unwrap().flatten() {
         let text = fs::read_to_string(entry.path()).unwrap();
-        let program = Program::parse(&text).unwrap();
+        let program = parse(&text).unwrap();
         let mode = text.lines().find_map(|line| line.strip_prefix("# mode: ")).and_then(Mode::named).unwrap();
         let name = entry.file_name().to_string_lossy().replace(".txt", "");
         let shown = || match check_whole(&format!("oracle-kept-{name}"), &program, mode) {
@@ -46,6 +59,16 @@ fn new_programs_show_nothing() {
     let stuck = results.good.get("stuck").copied().unwrap_or_default();
     let completed = results.good.get("completed").copied().unwrap_or_default();
     assert!(stuck >= 5 && completed >= 5, "{:?}", results.good);
+}
+
+#[test]
+fn new_jobs_show_nothing() {
+    let plan =
+        Plan { seed: SEED, first: 0, programs: JOBS, time: JOBS_BEGUN_WITHIN, beside: 4, mode: None, smaller: false };
+    let results = play::<Job>(&plan, |_| {});
+    let finds: Vec<_> = results.finds.iter().map(|find| format!("{}--- {}", find.file(SEED), find.facts)).collect();
+    assert!(finds.is_empty(), "{}", finds.join("\n"));
+    assert!(results.good.get("stuck").is_some_and(|stuck| *stuck >= 2), "{:?}", results.good);
 }
 
 /// The two threads take two locks in two orders.
