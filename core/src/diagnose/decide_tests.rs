@@ -34,7 +34,7 @@ fn the_stream_that_the_barrier_stands_behind_waits_for_what_it_keeps_back() {
 #[test]
 fn the_first_launch_of_a_context_is_a_barrier_where_a_module_prints() {
     for (image, code) in [(1, Code::LG299), (0x101, Code::LG201)] {
-        first_launch_beside_a_fill(image, code);
+        first_launch_beside_a_wait(image, code);
     }
 }
 
@@ -42,7 +42,7 @@ fn image_of(bits: u64) -> RawPayload {
     RawPayload::image(Image::of(bits))
 }
 
-fn first_launch_beside_a_fill(image: u64, code: Code) {
+fn first_launch_beside_a_wait(image: u64, code: Code) {
     let story = TestTrace::new().patient(0);
     let load = story.facts("cuModuleLoadData", 5, None);
     story.call(&Record { kind: Kind::ColdModule, raw: image_of(image).with_owner(0x77), ..load }, 0);
@@ -52,7 +52,7 @@ fn first_launch_beside_a_fill(image: u64, code: Code) {
         story.tracker.stream(key, other, StreamKind::NonBlocking, 1)
     });
     let on = |stream: usize, facts: Record| Record { stream: streams[stream], context: other as u16, ..facts };
-    story.call(&on(0, story.submit(0, 10, "cuMemsetD32Async")), 0);
+    story.call(&on(0, story.submit(0, 10, "cuWaitExternalSemaphoresAsync")), 0);
     let launch = Record { function: story.function("k"), ..story.submit(0, 20, "cuLaunchKernel") };
     story.call(&on(1, launch), 0);
     story.call(&on(1, Record { entered: 30, ..launch }), 0);
@@ -62,7 +62,7 @@ fn first_launch_beside_a_fill(image: u64, code: Code) {
     let culprit = &verdict.culprits[0].operation;
     assert_eq!(
         culprit.function.as_deref().unwrap_or(culprit.call.symbol()),
-        if image == 1 { "k" } else { "cuMemsetD32Async" }
+        if image == 1 { "k" } else { "cuWaitExternalSemaphoresAsync" }
     );
     assert_eq!(verdict.chain.iter().any(|line| line.contains("first launch")), image != 1, "{verdict:#?}");
 }
@@ -598,7 +598,7 @@ fn a_fill_of_the_word_counts_by_what_it_stores() {
         let facts = story.submit(stream, at, "cuMemsetD32Async");
         story.call(&Record { raw: RawPayload::fill(0xa0, 8, word), ..facts }, 0);
     };
-    for (word, code, culprit) in [(0, Code::LG203, "cuStreamWaitValue32_v2"), (7, Code::LG299, "cuMemsetD32Async")] {
+    for (word, code, culprit) in [(0, Code::LG203, "cuStreamWaitValue32_v2"), (7, Code::LG299, "k1")] {
         let story = TestTrace::new();
         fill(&story, 0, 10, word);
         story.wait(0, 20, 0xa4, 7).launch(0, 25, "k1").waits(1, 30, SYNC, Some(0));
@@ -620,7 +620,22 @@ fn a_copy_before_the_last_wait_of_its_stream_has_not_ended_it() {
     let story = TestTrace::new();
     story.about(0, 10, "cuMemcpyHtoDAsync_v2", 0xa0, 4).wait(0, 20, 0xa0, 7).waits(1, 30, SYNC, Some(0));
     story.check(&[(Code::LG203, "cuStreamWaitValue32_v2")]);
-    story.launch(0, 25, "k1").check(&[(Code::LG299, "cuMemcpyHtoDAsync_v2")]);
+    story.launch(0, 25, "k1").check(&[(Code::LG299, "k1")]);
+}
+
+/// A copy ends by itself: one that may have ended long ago is no cause.
+#[test]
+fn a_load_behind_a_copy_holds_nothing_up_and_the_loaded_kernel_may() {
+    let story = TestTrace::new();
+    story.about(0, 10, "cuMemcpyHtoDAsync_v2", 0xa0, 4).cold(1, 20, "spin").cold(0, 25, "k");
+    story.waits(1, 30, "cuCtxSynchronize", None);
+    for stream in 0..2 {
+        story.driver_says_busy(stream);
+    }
+    story.check(&[(Code::LG201, "spin")]);
+    let story = TestTrace::new();
+    story.about(0, 10, "cuMemcpyHtoDAsync_v2", 0xa0, 4).cold(1, 20, "k").waits(1, 30, "cuCtxSynchronize", None);
+    story.driver_says_busy(0).check(&[(Code::LG201, "cuMemcpyHtoDAsync_v2")]);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use super::verdict::Culprit;
 use super::wait::WaitSeen;
 use crate::api::{Call, Class, ColdKind};
 use crate::map::{HashMap, HashSet};
-use crate::replay::{in_turn, takes_time};
+use crate::replay::{in_turn, may_never_end, takes_time};
 use crate::{order, Nanos};
 use std::cell::{Cell, RefCell};
 
@@ -142,8 +142,8 @@ impl<'a> Paths<'a> {
         found.or_else(own)
     }
 
-    /// The operation that may still run, of those submitted until then; `None` where none takes time. A call shows that something has not ended
-    /// (`is_waited_for`); another stream's wait for an event may be satisfied by now.
+    /// The operation that may still run, of those submitted until then; `None` where each is done or ends by itself. A call shows that something has not
+    /// ended (`is_waited_for`); another stream's wait for an event may be satisfied by now.
     pub(super) fn runs(&self, busy: &'a BusyStream, until: Nanos, is_waited_for: bool) -> Option<Path<'a>> {
         // Something before the first event that is not complete has not ended.
         let not_ready = self.not_ready.get(&busy.stream.number).copied().unwrap_or(Nanos::MAX);
@@ -162,8 +162,13 @@ impl<'a> Paths<'a> {
         }
         // The oldest operation stands for the rest of a list that was cut off.
         let oldest = || Some(&busy.oldest).filter(|op| !busy.lists_all() && op.call.class().is_none_or(takes_time));
-        let runs = culprit(busy, timed(until).next().or_else(oldest)?);
-        let or_later = timed(until).any(|op| op.at > runs.operation.at);
+        let may_stand = || timed(until).filter(|op| op.call.class().is_none_or(may_never_end));
+        let Some(first) = may_stand().next().or_else(oldest) else {
+            let copies = timed(until).map(|op| culprit(busy, op));
+            return copies.last().filter(|copy| self.has_not_ended(copy)).map(|copy| Path::to(End::Runs(copy)));
+        };
+        let runs = culprit(busy, first);
+        let or_later = may_stand().any(|op| op.at > runs.operation.at);
         Some(Path { or_later, ..Path::to(End::Runs(runs)) })
     }
 

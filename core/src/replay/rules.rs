@@ -30,6 +30,11 @@ pub const fn takes_time(class: Class) -> bool {
     )
 }
 
+/// Whether such an operation may never end. A copy or a memset that has begun ends by itself.
+pub const fn may_never_end(class: Class) -> bool {
+    takes_time(class) && !matches!(class, Class::Copy | Class::Set | Class::CopyAsync | Class::SetAsync)
+}
+
 pub const fn fills_device(blocks: u64, resident: u64) -> bool {
     resident > 0 && blocks >= resident
 }

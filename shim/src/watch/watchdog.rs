@@ -104,6 +104,8 @@ struct Incident {
     streams: Vec<Standing>,
     calls: u64,
     next: Nanos,
+    /// When the driver was last asked.
+    asked: Nanos,
     pause: Nanos,
     told: Nanos,
     announced: bool,
@@ -342,16 +344,13 @@ impl Watch {
 
     fn look_again(&mut self, waiting: Vec<Waiting>, now: Nanos) {
         let Some(report) = self.what_is_known() else { return };
-        // Each query may show progress.
-        let report = match report.status {
-            _ if self.incident.as_ref().is_some_and(|incident| incident.waiting.is_empty()) => {
-                self.asked(&report).unwrap_or(report)
-            }
-            Status::Slow => self.asked(&report).unwrap_or(report),
-            _ => report,
-        };
+        let asks = self.incident.as_ref().is_some_and(|incident| self.is_to_ask(incident, &report, now));
+        let report = if asks { self.asked(&report).unwrap_or(report) } else { report };
         let pause = self.pause_of(&report);
         let Some(incident) = &mut self.incident else { return };
+        if asks {
+            incident.asked = now;
+        }
         if report.status == Status::Hang && !report.same_hang(&incident.report) {
             let waiting = if waiting.is_empty() { incident.waiting.clone() } else { waiting };
             self.tell(report, waiting);
@@ -368,6 +367,12 @@ impl Watch {
             self.guard.reports.add(&report.repeated());
         }
         incident.next = now + pause;
+    }
+
+    /// Each query may show progress. What was found of a stream at rest counts for the patience, which the next look comes before.
+    fn is_to_ask(&self, incident: &Incident, report: &HangReport, now: Nanos) -> bool {
+        let is_old = now.saturating_sub(incident.asked) >= self.guard.settings.patience_nanos() / 2;
+        incident.waiting.is_empty() || report.status == Status::Slow || is_old
     }
 
     /// The least pause, so that the program keeps the processor.
@@ -437,6 +442,7 @@ impl Watch {
         let now = guard.now();
         self.incident = Some(Incident {
             next: now + self.pause_of(&report),
+            asked: now,
             streams: streams_of(guard, &report, &waiting),
             report,
             waiting,

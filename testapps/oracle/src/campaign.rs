@@ -104,8 +104,12 @@ impl<C: Case> Find<C> {
 pub struct Results<C> {
     /// How many ended how.
     pub good: BTreeMap<&'static str, u64>,
+    /// The sizes of the minimal sets of those that are stuck and reported: their sum, and how many.
+    pub waits: (usize, usize),
     /// The finds.
     pub finds: Vec<Find<C>>,
+    /// What showed once, and not again.
+    pub once: Vec<Find<C>>,
 }
 
 /// Plays them; `found` is called with each find at once.
@@ -115,7 +119,7 @@ pub struct Results<C> {
 /// If a thread of its own has.
 pub fn play<C: Case + Send>(plan: &Plan, found: impl Fn(&Find<C>) + Sync) -> Results<C> {
     let next = AtomicU64::new(0);
-    let results = Mutex::new(Results { good: BTreeMap::new(), finds: Vec::new() });
+    let results = Mutex::new(Results { good: BTreeMap::new(), waits: (0, 0), finds: Vec::new(), once: Vec::new() });
     let begun = Instant::now();
     std::thread::scope(|scope| {
         for _ in 0..plan.beside {
@@ -129,8 +133,14 @@ pub fn play<C: Case + Send>(plan: &Plan, found: impl Fn(&Find<C>) + Sync) -> Res
                 let outcome = one(plan, number, mode);
                 let Ok(mut all) = results.lock() else { return };
                 match outcome {
-                    Ok(end) => *all.good.entry(end).or_default() += 1,
-                    Err(find) => {
+                    Shown::Good(end, waits) => {
+                        *all.good.entry(end).or_default() += 1;
+                        if let Some(waits) = waits {
+                            all.waits = (all.waits.0 + waits, all.waits.1 + 1);
+                        }
+                    }
+                    Shown::Once(find) => all.once.push(*find),
+                    Shown::Again(find) => {
                         found(&find);
                         all.finds.push(*find);
                     }
@@ -141,20 +151,27 @@ pub fn play<C: Case + Send>(plan: &Plan, found: impl Fn(&Find<C>) + Sync) -> Res
     results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn one<C: Case>(plan: &Plan, number: u64, mode: Mode) -> Result<&'static str, Box<Find<C>>> {
+enum Shown<C> {
+    Good(&'static str, Option<usize>),
+    Once(Box<Find<C>>),
+    Again(Box<Find<C>>),
+}
+
+fn one<C: Case>(plan: &Plan, number: u64, mode: Mode) -> Shown<C> {
     let mut tree = C::tree(plan.seed, number);
     let name = format!("oracle-{}-{number}", plan.seed);
     let (property, facts) = match check_whole(&name, &tree.current(), mode) {
-        Found::Good(end) => return Ok(end),
+        Found::Good(end) => return Shown::Good(end, None),
+        Found::Told(end, waits) => return Shown::Good(end, Some(waits)),
         Found::Bad(property, facts) => (property, facts),
     };
     // A find counts if it repeats.
-    let Found::Bad(again, _) = check_whole(&name, &tree.current(), mode) else { return Ok("bad once") };
-    if again != property {
-        return Ok("bad once");
+    let repeats = matches!(check_whole(&name, &tree.current(), mode), Found::Bad(again, _) if again == property);
+    if !repeats {
+        return Shown::Once(Box::new(Find { number, mode, property, facts, program: tree.current() }));
     }
     let facts = if plan.smaller { shrink(&name, &mut tree, mode, property).unwrap_or(facts) } else { facts };
-    Err(Box::new(Find { number, mode, property, facts, program: tree.current() }))
+    Shown::Again(Box::new(Find { number, mode, property, facts, program: tree.current() }))
 }
 
 /// A check that panics has found something, too.

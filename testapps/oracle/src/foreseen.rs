@@ -80,7 +80,7 @@ fn check(name: &str, program: &Program, mode: Mode) -> Found {
     if stage.bare().completed().is_none() {
         return Found::Good("stuck");
     }
-    let played = stage.guarded(mode, |_, _| true);
+    let played = stage.guarded(mode, |_, _, _| true);
     if played.completed().is_none() {
         return Found::Good("stuck");
     }

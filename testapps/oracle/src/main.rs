@@ -70,7 +70,7 @@ fn run_with<C: Case + Send>(
         let program = parse(&fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?)?;
         let found = check_whole("oracle-played", &program, mode.unwrap_or(Mode::Default));
         match &found {
-            Found::Good(end) => println!("{end}"),
+            Found::Good(end) | Found::Told(end, _) => println!("{end}"),
             Found::Bad(property, facts) => println!("{property}: {facts}"),
         }
         return Ok(usize::from(matches!(found, Found::Bad(..))));
@@ -99,10 +99,18 @@ fn run_with<C: Case + Send>(
             }
         }
     });
+    for find in &results.once {
+        println!("once: program {} ({:?}): {}: {}", find.number, find.mode, find.property, find.facts);
+    }
     for (end, count) in &results.good {
         println!("{count} {end}");
     }
     C::shares(&results).iter().for_each(|line| println!("{line}"));
-    println!("{} passed, {} failed", results.good.values().sum::<u64>(), results.finds.len());
+    let (waits, stuck) = results.waits;
+    if stuck > 0 {
+        println!("{:.2} waits in the minimal set, on average", waits as f64 / stuck as f64);
+    }
+    let passed = results.good.values().sum::<u64>();
+    println!("{passed} passed, {} failed, {} failed once", results.finds.len(), results.once.len());
     Ok(results.finds.len())
 }

@@ -183,7 +183,7 @@ impl<'w> Stage<'w> {
     }
 
     /// Under the guard, until a report of a program that is stuck is `enough`, or none has come for long.
-    pub fn guarded(&self, mode: Mode, enough: impl Fn(&Stuck, &Json) -> bool) -> Played {
+    pub fn guarded(&self, mode: Mode, enough: impl Fn(&Stuck, &Json, &Path) -> bool) -> Played {
         let truth = self.work.path().join("truth");
         if mode == Mode::Kills {
             return self.killed(&truth);
@@ -204,7 +204,7 @@ impl<'w> Stage<'w> {
         }
         let running = run(mode.settings()).start();
         self.until(running, &truth, |stuck, running| {
-            !stuck.in_a_call() || hang_in(&running.out()).is_some_and(|hang| enough(stuck, &hang))
+            !stuck.in_a_call() || hang_in(&running.out()).is_some_and(|hang| enough(stuck, &hang, &running.out()))
         })
     }
 

@@ -3,12 +3,14 @@
 use crate::play::{Mode, Played, Stage, THRESHOLD};
 use crate::play_jobs::ENDED_FOR_HANG;
 use crate::program::Program;
+use crate::sight::said_well;
 use crate::truth::Stuck;
 use lazyguard_e2e::{report_of, Json, Work};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How often what differs is played again, bare and guarded, before the guard is blamed: programs may end in more than one way.
 pub(crate) const AGAIN: usize = 4;
@@ -20,6 +22,8 @@ const ASKED: Duration = Duration::from_secs(3);
 pub enum Found {
     /// Everything holds; how it ended.
     Good(&'static str),
+    /// Everything holds of a program that is stuck and reported; how, and the size of its minimal set.
+    Told(&'static str, usize),
     /// A property does not hold: its name, and the facts.
     Bad(&'static str, String),
 }
@@ -36,7 +40,12 @@ pub fn check(name: &str, program: &Program, mode: Mode) -> Found {
     if bare.moved || bare.truth.is_none() {
         return Found::Bad("oracle", format!("bare it neither ended nor stayed as it was: {}", bare.outcome));
     }
-    let played = stage.guarded(mode, |stuck, hang| is_complete(hang) && said_well(stuck, program, hang).is_ok());
+    let agreed = Cell::new(Instant::now());
+    let played = stage.guarded(mode, |stuck, hang, out| {
+        is_complete(hang)
+            && said_well(stuck, program, hang).is_ok()
+            && (mode.acts() || is_due(&agreed) && the_recording_alone(&work, out, hang).is_none())
+    });
     match (&played.truth, played.stuck()) {
         // Its truth takes a third of a second, and on a busy machine more.
         (None, _) if mode.acts() && played.outcome.code.is_some() && bare.stuck().is_some() => {
@@ -57,7 +66,7 @@ pub fn check(name: &str, program: &Program, mode: Mode) -> Found {
 /// Whether guarded runs are so each time, and bare ones never, nor those whose kernels are all loaded at the start: first uses take time and keep others
 /// waiting, so that programs whose end is a matter of order may end otherwise without them.
 fn only_guarded(stage: &Stage<'_>, mode: Mode, so: impl Fn(&Played) -> bool) -> bool {
-    (0..AGAIN).all(|_| !so(&stage.bare()) && !so(&stage.bare_and_loaded()) && so(&stage.guarded(mode, |_, _| true)))
+    (0..AGAIN).all(|_| !so(&stage.bare()) && !so(&stage.bare_and_loaded()) && so(&stage.guarded(mode, |_, _, _| true)))
 }
 
 fn judge_completed(stage: &Stage<'_>, mode: Mode, bare: &Played, played: &Played) -> Found {
@@ -98,6 +107,7 @@ fn judge_stuck(work: &Work, program: &Program, mode: Mode, stuck: &Stuck, played
     if mode == Mode::Kills && played.outcome.code != Some(ENDED_FOR_HANG) {
         return Found::Bad("silence", format!("the run did not end it: {}\n{stuck:#?}", played.outcome));
     }
+    let told = |how| Found::Told(how, stuck.minimal().len());
     let Some(hang) = &played.hang else {
         return Found::Bad("silence", format!("nothing is said of it: {}\n{stuck:#?}", played.outcome));
     };
@@ -109,14 +119,12 @@ fn judge_stuck(work: &Work, program: &Program, mode: Mode, stuck: &Stuck, played
         Some(other) if !mode.acts() => {
             Found::Bad("recording", format!("live: {}\nfrom the recording alone: {other}", in_short(hang)))
         }
-        _ if verdicts(hang).iter().any(|verdict| verdict["code"] == "LG299") => {
-            Found::Good("stuck, by no known pattern")
-        }
-        _ => Found::Good("stuck"),
+        _ if verdicts(hang).iter().any(|verdict| verdict["code"] == "LG299") => told("stuck, by no known pattern"),
+        _ => told("stuck"),
     }
 }
 
-fn verdicts(hang: &Json) -> &[Json] {
+pub(crate) fn verdicts(hang: &Json) -> &[Json] {
     hang["verdicts"].as_array().map_or(&[], Vec::as_slice)
 }
 
@@ -126,119 +134,21 @@ fn in_short(hang: &Json) -> String {
     format!("{}: {}", hang["status"], verdicts(hang).iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
+/// Whether the recording is to be compared again: the verdicts that it has gained come into the report with the guard's next look.
+fn is_due(compared: &Cell<Instant>) -> bool {
+    let due = compared.get().elapsed() >= THRESHOLD;
+    if due {
+        compared.set(Instant::now());
+    }
+    due
+}
+
 /// Whether nothing is to be added to a report of a hang: the driver was asked, or has had the time to be.
 fn is_complete(hang: &Json) -> bool {
     let at = |pointer: &str| hang[pointer].as_u64().unwrap_or_default();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let age = now.saturating_sub(Duration::from_nanos(at("armed_unix_nanos") + at("at")));
     hang["asked"] == true || age > ASKED
-}
-
-/// Whether a report of a program that is stuck is right.
-///
-/// # Errors
-///
-/// Why it is not, or not yet.
-fn said_well(stuck: &Stuck, program: &Program, hang: &Json) -> Result<(), String> {
-    if hang["status"] != "hang" {
-        return Err(format!("it is called {}", hang["status"]));
-    }
-    let verdicts = verdicts(hang);
-    if verdicts.is_empty() {
-        return Err("there is no verdict".to_owned());
-    }
-    let lines = stuck.culprits(program);
-    for verdict in verdicts {
-        let culprits = verdict["culprits"].as_array().map_or(&[][..], Vec::as_slice);
-        // What is possible, or says so, is that an operation or one after it in its stream does not end.
-        let sentence = verdict["sentence"].as_str().unwrap_or_default();
-        let vague = verdict["confidence"] == "possible" || sentence.contains("or an operation after it has not ended");
-        let known =
-            culprits.iter().any(|culprit| lines.iter().any(|line| is_that(stuck, program, culprit, *line, vague)));
-        if !culprits.is_empty() && !known {
-            let may: Vec<_> =
-                lines.iter().filter_map(|line| program.step_of_line(*line)).map(ToString::to_string).collect();
-            return Err(format!("its culprits are none of {may:?}: {culprits:?}"));
-        }
-        fits(stuck, program, verdict)?;
-    }
-    Ok(())
-}
-
-/// Whether a culprit is the step of a line: its stream, its call, its kernel; its stream alone, where the report is vague.
-fn is_that(stuck: &Stuck, program: &Program, culprit: &Json, line: u64, vague: bool) -> bool {
-    let Some(step) = program.step_of_line(line) else { return false };
-    let stream = step.get("stream").and_then(|stream| usize::try_from(stream).ok()).unwrap_or(usize::MAX);
-    let is_its_stream = match program.streams.get(stream).copied() {
-        Some("legacy") => culprit["stream"]["kind"].as_str().is_some_and(|kind| kind.starts_with("legacy")),
-        Some(_) => culprit["stream"]["handle"].as_u64() == stuck.streams.get(stream).copied(),
-        None => true,
-    };
-    let call = culprit["operation"]["call"].as_str().unwrap_or_default();
-    let function = culprit["operation"]["function"].as_str();
-    let is_its_call = match step.what {
-        "launch" => call.starts_with("cuLaunchKernel"),
-        "graph" => call.starts_with("cuGraphLaunch"),
-        "wait_value" => call.starts_with("cuStreamWaitValue32"),
-        "write_value" => call.starts_with("cuStreamWriteValue32"),
-        "host" => call.starts_with("cuLaunchHostFunc"),
-        "record" => call.starts_with("cuEventRecord"),
-        "wait_event" => call.starts_with("cuStreamWaitEvent"),
-        "memset" => call.starts_with("cuMemset"),
-        _ => call.starts_with("cuMem"),
-    };
-    let kernel = step.get("kernel").map(|kernel| format!("k{kernel}"));
-    is_its_stream
-        && (vague
-            || is_its_call && (step.what == "graph" || function.is_none() || function.map(str::to_owned) == kernel))
-}
-
-/// Whether the code's pattern is there at all.
-fn fits(stuck: &Stuck, program: &Program, verdict: &Json) -> Result<(), String> {
-    let in_flight = |what: &[&str]| {
-        stuck.ops.values().filter_map(|op| program.step_of_line(op.line)).any(|step| what.contains(&step.what))
-    };
-    let stands_at = |what: &[&str]| {
-        let mut at = stuck
-            .threads
-            .iter()
-            .filter(|thread| thread.at == "call")
-            .filter_map(|thread| program.step_of_line(thread.line));
-        at.any(|step| what.contains(&step.what))
-    };
-    let whole = || {
-        stands_at(&[
-            "synchronize_context",
-            "allocate",
-            "free",
-            "load_module",
-            "unload_module",
-            "copy",
-            "copy_back",
-            "launch",
-            "graph",
-            "host",
-        ])
-    };
-    let there = match verdict["code"].as_str().unwrap_or_default() {
-        "LG201" | "LG211" => in_flight(&["launch", "graph"]),
-        "LG202" => stands_at(&["load_module", "launch"]),
-        "LG203" => in_flight(&["wait_value"]),
-        // The rule of the default stream is a wait for the whole context, too.
-        "LG204" if program.streams.contains(&"legacy") => {
-            stands_at(&["synchronize", "record", "memset", "copy_async", "pool"]) || whole()
-        }
-        "LG204" => whole(),
-        "LG206" => stuck.ops.values().any(|op| op.state == 1),
-        "LG207" => in_flight(&["host"]),
-        "LG299" => true,
-        _ => false,
-    };
-    if there {
-        Ok(())
-    } else {
-        Err(format!("nothing of {} is there", verdict["code"]))
-    }
 }
 
 /// The command's words on the recording without the report, where that differs in code or culprits.

@@ -15,6 +15,9 @@ pub enum Truth {
     Stuck(Box<Stuck>),
 }
 
+/// The state of work that has begun.
+pub const RUNS: u64 = 2;
+
 /// Who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Who {
@@ -22,6 +25,12 @@ pub enum Who {
     Thread(u64),
     /// Work in flight, by its number in the driver.
     Op(u64),
+}
+
+impl From<u64> for Who {
+    fn from(op: u64) -> Self {
+        Self::Op(op)
+    }
 }
 
 /// A thread of the program that has not ended.
@@ -145,7 +154,7 @@ impl Stuck {
             }
         }
         for (id, op) in &self.ops {
-            let Some(step) = program.step_of_line(op.line).filter(|_| op.state == 2) else { continue };
+            let Some(step) = program.step_of_line(op.line).filter(|_| op.state == RUNS) else { continue };
             let me = Who::Op(*id);
             match step.what {
                 "launch" | "graph" => {
@@ -243,29 +252,23 @@ impl Stuck {
         reached.iter().filter(|who| last(who) || in_a_circle(who)).copied().collect()
     }
 
-    /// The waits that a report may call the culprit, by line: the minimal set, and what nobody outside the program can look into. That is a kernel that waits for a word,
-    /// a host function that waits, and a wait for a value that no operation writes that was submitted as a write. Such a wait counts behind a kernel, too, since
-    /// nobody sees that the kernel has not ended.
+    /// The work in flight that a report may call the culprit without saying that it guesses: the minimal set, and what nobody outside the program can tell
+    /// from it. That is a kernel that runs and waits for a word, a host function that runs and waits, and a wait for a value that no operation in flight writes.
     pub fn culprits(&self, program: &Program) -> BTreeSet<u64> {
         let minimal = self.minimal();
-        let step_of = |op: &Op| program.step_of_line(op.line);
-        let runs = |op: &Op| op.state == 2;
-        let is_kernel = |step: &Step| matches!(step.what, "launch" | "graph");
-        let written = |step: &Step| {
-            let mut submitted = self.ops.values().filter_map(step_of).filter(|other| other.what == "write_value");
-            submitted.any(|other| writes(other, step.get("word"), step.get("value")))
-        };
-        let behind_a_kernel = |id: u64| {
-            let kernel = |who: &Who| matches!(who, Who::Op(other) if runs(&self.ops[other]) && step_of(&self.ops[other]).is_some_and(is_kernel));
-            self.behind(Who::Op(id)).iter().any(kernel)
-        };
-        let closed = |id: u64, op: &Op| match step_of(op) {
-            Some(step) if step.what == "wait_value" => !written(step) && (runs(op) || behind_a_kernel(id)),
-            Some(step) => runs(op) && (is_kernel(step) || step.what == "host"),
+        let closed = |op: &Op| match program.step_of_line(op.line) {
+            Some(step) if step.what == "wait_value" => op.state == RUNS && !self.is_to_be_written(program, step),
+            Some(step) => op.state == RUNS && matches!(step.what, "launch" | "graph" | "host"),
             None => false,
         };
-        let is_one = |(id, op): &(&u64, &Op)| minimal.contains(&Who::Op(**id)) || closed(**id, op);
-        self.ops.iter().filter(is_one).map(|(_, op)| op.line).collect()
+        let is_one = |(id, op): &(&u64, &Op)| minimal.contains(&Who::Op(**id)) || closed(op);
+        self.ops.iter().filter(is_one).map(|(id, _)| *id).collect()
+    }
+
+    /// Whether an operation in flight that was submitted as a write stores what a step waits for.
+    pub fn is_to_be_written(&self, program: &Program, step: &Step) -> bool {
+        let mut submitted = self.ops.values().filter_map(|op| program.step_of_line(op.line));
+        submitted.any(|other| other.what == "write_value" && writes(other, step.get("word"), step.get("value")))
     }
 
     /// Who waits for whom.
@@ -308,7 +311,7 @@ mod tests {
             waits 2 1\nwaits 4 3\nwaits 9 2\ndriver 100 1 9 0 0 0 0\nend\n";
         let stuck = stuck(text, &program);
         assert_eq!(stuck.minimal(), [1, 2, 3, 4].map(Who::Op).into());
-        assert_eq!(stuck.culprits(&program), [3, 4, 5, 6].into());
+        assert_eq!(stuck.culprits(&program), [1, 2, 3, 4].into());
         assert!(stuck.in_a_call());
     }
 
