@@ -36,7 +36,7 @@ pub enum Mode {
     Fails,
     /// It ends a program that hangs.
     Aborts,
-    /// It revokes communicators, of which there are none.
+    /// It revokes communicators, of which there are none, and then makes hung calls fail.
     Revokes,
     /// `lazyguard run` ends a program that hangs.
     Kills,
@@ -77,7 +77,7 @@ impl Mode {
 
     /// Whether a hang has consequences for the program.
     pub fn acts(self) -> bool {
-        matches!(self, Self::Fails | Self::Aborts | Self::Kills)
+        matches!(self, Self::Fails | Self::Aborts | Self::Revokes | Self::Kills)
     }
 
     /// The mode of a name.
