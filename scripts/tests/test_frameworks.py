@@ -137,6 +137,17 @@ class TheJudgement(unittest.TestCase):
         self.assertEqual(row.verdict == "FAIL", "faults" in data)
         return row.verdict
 
+    def test_a_program_that_ends_fails_for_a_hazard_that_fails_a_run(self):
+        one = {"code": "LG101", "kernel": None, "call": "cuLaunchKernel", "because": "a collective is in flight"}
+        told = lambda *hazards: mock.Mock(run=lambda *_: mock.Mock(stdout=json.dumps({"hazards": hazards}), stderr=""))
+        with tempfile.TemporaryDirectory() as folder:
+            of = lambda **more: frameworks.hazards_that_fail(Path(folder), told({**one, "prevented": False, "confidence": "likely", **more}))
+            self.assertEqual(of(), [])
+            (Path(folder) / "trace.lgt").touch()
+            self.assertEqual(of(), ["LG101 (likely) cuLaunchKernel: a collective is in flight"])
+            self.assertEqual(of(confidence="possible") + of(prevented=True), [])
+            self.assertEqual(len(frameworks.hazards_that_fail(Path(folder), mock.Mock(run=lambda *_: mock.Mock(stdout="", stderr="no")))), 1)
+
     def test_a_program_that_ends_passes_where_all_runs_print_the_same_and_nothing_is_said(self):
         said = "import os\nif 'GUARD' in os.environ: "
         self.assertEqual(self.ended("print(1)"), "PASS")
