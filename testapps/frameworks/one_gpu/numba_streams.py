@@ -2,7 +2,12 @@
 # code: none
 # needs: numba numba_cuda numpy
 import numpy
-from numba import cuda, float32
+
+# numba-cuda still looks for a name that NumPy 2.5 has no more.
+if not hasattr(numpy, "row_stack"):
+    numpy.row_stack = numpy.vstack
+
+from numba import cuda, float32  # noqa: E402
 
 
 @cuda.jit
