@@ -25,6 +25,7 @@ pub mod profile;
 pub mod replay;
 pub mod report;
 pub mod run_folder;
+pub mod schedule;
 pub mod settings;
 pub mod stack;
 pub mod stall;

@@ -11,9 +11,11 @@ use crate::runtime::process::Process;
 use crate::runtime::{door, files, standard_error, thread};
 use lazyguard_core::api::{Class, EntryPoint};
 use lazyguard_core::run_folder::file::POINTS;
+use lazyguard_core::schedule::{self, MOST_BYTES};
 use lazyguard_core::state::Caller;
 use lazyguard_core::sync::lock;
 use lazyguard_core::Nanos;
+use std::fmt::Display;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -51,9 +53,6 @@ struct Seen {
     points: usize,
 }
 
-/// `lazyguard explore` writes some hundred bytes.
-const MOST_BYTES: u64 = 1 << 20;
-
 fn whole(file: File) -> io::Result<String> {
     let mut text = String::new();
     file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
@@ -66,22 +65,23 @@ fn whole(file: File) -> io::Result<String> {
 impl Schedule {
     /// For a process of this rank; an unreadable one costs a line.
     pub fn read(path: &str, rank: &str, folder: Option<&RunFolder>) -> Option<Self> {
-        let unread = |why: &_| format!("LAZYGUARD_SCHEDULE={path:?} cannot be read: {why}; no thread is held");
-        let read = files::open(path).and_then(whole);
-        let text = read.inspect_err(|why: &io::Error| standard_error::line(&unread(why))).ok()?;
-        let mut left = 0;
-        let mut holds = Vec::new();
-        for line in text.lines() {
-            match line.split_whitespace().collect::<Vec<_>>()[..] {
-                ["budget", nanos] => left = nanos.parse().unwrap_or(0),
-                ["hold", of, nanos, call, ref until @ ..] if of == "*" || of == rank => holds.push(Hold {
-                    most: nanos.parse().unwrap_or(0),
-                    call: call.to_owned(),
-                    until: until.first().map(|&until| until.to_owned()),
-                }),
-                _ => {}
-            }
+        let say = |why: &dyn Display| {
+            let line = format!("LAZYGUARD_SCHEDULE={path:?} cannot be read: {why}; no thread is held");
+            standard_error::line(&line);
+        };
+        let text = files::open(path).and_then(whole).inspect_err(|why| say(why)).ok()?;
+        let read = schedule::Schedule::parse(&text);
+        if read.is_none() {
+            say(&"it is no schedule of lazyguard explore, or was cut off");
         }
+        let read = read?;
+        let is_own = |hold: &schedule::Hold<'_>| hold.rank.is_none_or(|of| of == rank);
+        let hold = |hold: schedule::Hold<'_>| Hold {
+            most: hold.most,
+            call: hold.call.to_owned(),
+            until: hold.until.map(str::to_owned),
+        };
+        let (left, holds) = (read.budget, read.holds.into_iter().filter(is_own).map(hold).collect());
         let points = folder.map(|folder| folder.path().join(POINTS));
         Some(Self { points, holds, left: left.into(), held: AtomicU64::new(0), seen: Mutex::default() })
     }

@@ -336,6 +336,28 @@ fn a_schedule_that_no_explore_can_have_written_is_not_read() {
         outcome.code == Some(0) && outcome.stderr.contains("it is larger than 1 MiB; no thread is held"),
         "{outcome}"
     );
+    // A run without its holds would seem to pass.
+    let call = "cuMemFree@218%loader#1";
+    for damaged in [
+        String::new(),
+        "\0".repeat(100),
+        "budget -5\n".to_owned(),
+        format!("budget 9\nhold * 7 {call}"),
+        format!("budget 9\nhold * 7x {call}\n"),
+        "budget 9\nhold * 7 cuMemFree\n".to_owned(),
+        "{\"schema\": 1}\nbudget 9\n".to_owned(),
+    ] {
+        fs::write(&schedule, &damaged).unwrap_or_else(|error| panic!("{error}"));
+        let run = Run::new(&work, hostile_program("plain_job")).guarded().set("LAZYGUARD_SCHEDULE", &schedule);
+        let outcome = run.finish();
+        let said = "it is no schedule of lazyguard explore, or was cut off";
+        let line = format!("cannot be read: {said}; no thread is held\n");
+        assert!(outcome.code == Some(0) && outcome.stderr.ends_with(&line), "{damaged:?}: {outcome}");
+        let refused = under(&work, &["--schedule", &schedule.to_string_lossy()], &[hostile_program("plain_job")]);
+        let refused = refused.finish();
+        assert!(refused.code == Some(125) && refused.stdout.is_empty(), "{damaged:?}: {refused}");
+        assert!(refused.stderr.ends_with(&format!(": {said}\n")), "{damaged:?}: {refused}");
+    }
 }
 
 /// A shell that counts its runs in a file: in those of these numbers it hangs, in the others it is a shape of the races.
