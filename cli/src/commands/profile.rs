@@ -5,7 +5,7 @@ use crate::folder::profile_cache;
 use crate::machine::files;
 use crate::words::{printed, say, size, utc, write_line, Failure, Outcome, Output};
 use lazyguard_core::api::counted;
-use lazyguard_core::profile::{ImageId, Place, Seen, IMAGES, MOST_BYTES};
+use lazyguard_core::profile::{Course, ImageId, Place, Seen, IMAGES, MOST_BYTES};
 use lazyguard_core::report::demangle;
 use lazyguard_core::settings;
 use std::collections::HashSet;
@@ -112,10 +112,11 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         write_line!(out, "{id}: last loaded on {}, {use_of_it}", date(*day))?;
     }
     for id in folder.known.fates.keys().filter(|id| folder.known.is_to_be_avoided(id)) {
-        write_line!(
-            out,
-            "{id}: not loaded ahead: its newest load did not end, or took long ahead of a run that did not ask for it"
-        )?;
+        let why = match folder.known.fates.get(id).map(|fate| fate.course) {
+            Some(Course::Stood) => "a load of it ahead hung",
+            _ => "its newest load did not end, or took long ahead of a run that did not ask for it",
+        };
+        write_line!(out, "{id}: not loaded ahead: {why}")?;
     }
     folder.say_what_is_damaged();
     Ok(ExitCode::SUCCESS)

@@ -54,8 +54,8 @@ fn a_kernel_of_any_name_is_read_as_it_was_written() {
 #[test]
 fn each_damage_is_said_in_words_of_its_own() {
     let said = |bytes: &[u8]| Profile::parse(bytes).unwrap_err().to_string();
-    assert!(said(b"\x7fELF").contains("first line is not \"lazyguard profile 2\""));
-    assert!(said(b"lazyguard profile 2\n").contains("cut off"));
+    assert!(said(b"\x7fELF").contains("first line is not \"lazyguard profile 3\""));
+    assert!(said(b"lazyguard profile 3\n").contains("cut off"));
     assert!(said(Profile::part_of("nonsense\n").as_bytes()).contains("line 2 "));
 }
 

@@ -150,12 +150,20 @@ impl Seen {
 }
 
 /// How the newest load that took long has gone, of an image or a library.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fate {
     /// In seconds from 1970.
     pub at: u64,
-    /// Whether it has ended, and the program has asked for it.
-    pub is_good: bool,
+    pub course: Course,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Course {
+    /// It has not ended, or the program has not asked for it.
+    Bad,
+    /// The guard's own has hung. That the program's end says nothing of the next one ahead.
+    Stood,
+    Good,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -243,7 +251,7 @@ impl Profile {
 
     /// Whether it is not to be loaded ahead: a load of it did not end, or took long ahead of a program that did not ask for it.
     pub fn is_to_be_avoided(&self, id: &ImageId) -> bool {
-        self.fates.get(id).is_some_and(|fate| !fate.is_good)
+        self.fates.get(id).is_some_and(|fate| fate.course != Course::Good)
     }
 
     /// Whether runs have loaded it, and none has used it.
@@ -343,7 +351,8 @@ mod tests {
             profile.library_loaded(&place, 20_000 + (seed + n) % 4);
             profile.library_used(&place, &format!("kernel_{}", (seed * n) % 3));
             profile.sees(id(&[n as u8]), (seed + n).is_multiple_of(3), 20_000 + (seed * 2 + n) % 5);
-            profile.fares(one, Fate { at: u64::from((seed + n) % 2), is_good: seed.is_multiple_of(2) });
+            let course = [Course::Bad, Course::Stood, Course::Good][seed as usize % 3];
+            profile.fares(one, Fate { at: u64::from((seed + n) % 2), course });
         }
         profile
     }
@@ -369,19 +378,21 @@ mod tests {
     fn the_newest_load_says_whether_the_next_run_avoids_it() {
         let (one, mut known) = (id(b"one"), Profile::default());
         assert!(!known.is_to_be_avoided(&one));
-        for (at, is_good, is_new, avoided) in [
-            (5, false, true, true),
-            (5, false, false, true),
-            (4, true, false, true),
-            (5, true, true, false),
-            (5, false, false, false),
-            (6, false, true, true),
+        use Course::{Bad, Good, Stood};
+        for (at, course, is_new, avoided) in [
+            (5, Bad, true, true),
+            (5, Bad, false, true),
+            (4, Good, false, true),
+            (5, Stood, true, true),
+            (5, Good, true, false),
+            (5, Bad, false, false),
+            (6, Bad, true, true),
         ] {
-            assert_eq!(known.fares(one, Fate { at, is_good }), is_new, "{at} {is_good}");
-            assert_eq!(known.is_to_be_avoided(&one), avoided, "{at} {is_good}");
+            assert_eq!(known.fares(one, Fate { at, course }), is_new, "{at} {course:?}");
+            assert_eq!(known.is_to_be_avoided(&one), avoided, "{at} {course:?}");
+            assert_eq!(Profile::parse(known.text().as_bytes()), Ok(known.clone()));
         }
-        assert_eq!(Profile::parse(known.text().as_bytes()), Ok(known.clone()));
-        known.fares(one, Fate { at: u64::MAX, is_good: true });
+        known.fares(one, Fate { at: u64::MAX, course: Good });
         known.ends_on(2);
         assert_eq!(known.fates[&one].at, 3 * 86_400, "a day to come");
         known.prune(0);

@@ -1,7 +1,7 @@
 //! A part of a profile as text, which a person can read and compare.
 //!
 //! ```text
-//! lazyguard profile 2
+//! lazyguard profile 3
 //! image   5d41402abc4b2a76b9719d911017c592-4096   20770
 //! load    2   0=32,9=90
 //! kernel  spin(int*)
@@ -15,17 +15,17 @@
 //! Tabs separate the fields; days count from 1970. `image` names a file in the folder of images. `load` and `load-library` have the most loads in
 //! one context, and the options or `-`. `library` has the identity of a fat binary's samples, the offset of its reference in hexadecimal digits,
 //! the day, and the object, `-` for the program. `kernel` belongs to the image or library before it. `seen` is a library that the program loads
-//! itself. `fate` has the time of the newest load that took long, in seconds from 1970; `bad` if it did not end, or went ahead unasked: such code is not
-//! loaded ahead. Version 1 has no `fate`. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
+//! itself. `fate` has the time of the newest load that took long, in seconds from 1970; `bad` if it did not end, or went ahead unasked; `stood` if
+//! it hung ahead. Neither is loaded ahead. Version 2 has no `stood`, version 1 no `fate`. `end` has the number and XXH3 of the lines before it: a part that was cut off, or has an unknown line, is not believed.
 
-use super::{Fate, ImageId, LoadOptions, Place, Profile, Seen, Uses};
+use super::{Course, Fate, ImageId, LoadOptions, Place, Profile, Seen, Uses};
 use percent_encoding::{percent_decode_str, utf8_percent_encode, AsciiSet, CONTROLS};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 use twox_hash::XxHash3_64;
 
-const FIRST: &str = "lazyguard profile 2";
-const WITHOUT_FATES: &str = "lazyguard profile 1";
+const FIRST: &str = "lazyguard profile 3";
+const BEFORE: [&str; 2] = ["lazyguard profile 2", "lazyguard profile 1"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Damage {
@@ -59,6 +59,7 @@ const UNUSED: &str = "unused";
 
 const GOOD: &str = "good";
 const BAD: &str = "bad";
+const STOOD: &str = "stood";
 
 enum Subject {
     Image(ImageId),
@@ -89,8 +90,13 @@ impl Profile {
         for (id, Seen { day, is_used }) in &self.seen {
             let _ = writeln!(lines, "seen\t{id}\t{day}\t{}", if *is_used { USED } else { UNUSED });
         }
-        for (id, Fate { at, is_good }) in &self.fates {
-            let _ = writeln!(lines, "fate\t{id}\t{at}\t{}", if *is_good { GOOD } else { BAD });
+        for (id, Fate { at, course }) in &self.fates {
+            let word = match course {
+                Course::Good => GOOD,
+                Course::Bad => BAD,
+                Course::Stood => STOOD,
+            };
+            let _ = writeln!(lines, "fate\t{id}\t{at}\t{word}");
         }
         Self::part_of(&lines)
     }
@@ -101,12 +107,12 @@ impl Profile {
 
     /// Whether another build may read it.
     pub fn is_of_another_version(part: &[u8]) -> bool {
-        part.starts_with(FIRST.trim_end_matches('2').as_bytes()) && Self::parse(part) == Err(Damage::Foreign)
+        part.starts_with(FIRST.trim_end_matches('3').as_bytes()) && Self::parse(part) == Err(Damage::Foreign)
     }
 
     pub fn parse(part: &[u8]) -> Result<Self, Damage> {
         let after = |first: &str| part.strip_prefix(first.as_bytes())?.strip_prefix(b"\n");
-        let text = after(FIRST).or_else(|| after(WITHOUT_FATES));
+        let text = after(FIRST).or_else(|| BEFORE.into_iter().find_map(after));
         let text = std::str::from_utf8(text.ok_or(Damage::Foreign)?).map_err(|_| Damage::CutOff)?;
         let end = text.strip_suffix('\n').map(|text| text.rfind('\n').map_or(0, |at| at + 1));
         let (lines, end) = text.split_at(end.ok_or(Damage::CutOff)?);
@@ -142,8 +148,14 @@ impl Profile {
                 self.seen.entry(id.parse().ok()?).or_default().merge(seen);
                 *current = None;
             }
-            ["fate", id, at, how @ (GOOD | BAD)] => {
-                self.fares(id.parse().ok()?, Fate { at: at.parse().ok()?, is_good: how == GOOD });
+            ["fate", id, at, word] => {
+                let course = match word {
+                    GOOD => Course::Good,
+                    BAD => Course::Bad,
+                    STOOD => Course::Stood,
+                    _ => return None,
+                };
+                self.fares(id.parse().ok()?, Fate { at: at.parse().ok()?, course });
                 *current = None;
             }
             [word @ (LOAD | LOAD_LIBRARY), most, options] => {
@@ -187,9 +199,10 @@ mod tests {
 
     #[test]
     fn a_part_of_the_version_before_is_read_and_one_to_come_is_not() {
-        let old = sample().text().replace(FIRST, WITHOUT_FATES);
+        let [old, older] = BEFORE.map(|before| sample().text().replace(FIRST, before));
         assert_eq!(Profile::parse(old.as_bytes()), Ok(sample()));
-        let new = sample().text().replace(FIRST, "lazyguard profile 3");
+        assert_eq!(Profile::parse(older.as_bytes()), Ok(sample()));
+        let new = sample().text().replace(FIRST, "lazyguard profile 4");
         assert_eq!(Profile::parse(new.as_bytes()), Err(Damage::Foreign));
         assert!(Profile::is_of_another_version(new.as_bytes()));
         for part in [&old[..], &old[1..], &old[..60], ""] {
@@ -242,12 +255,13 @@ mod tests {
         for end in 0..whole.len() {
             assert!(Profile::parse(&whole.as_bytes()[..end]).is_err(), "cut off at {end}");
         }
-        for at in 0..whole.len() {
+        // The number of a version before is no damage.
+        for at in (0..whole.len()).filter(|at| at + 1 != FIRST.len()) {
             let mut changed = whole.clone().into_bytes();
             changed[at] ^= 1;
             assert!(Profile::parse(&changed).is_err(), "changed at {at}");
         }
-        assert_eq!(Profile::parse(b"lazyguard profile 3\n"), Err(Damage::Foreign));
+        assert_eq!(Profile::parse(b"lazyguard profile 4\n"), Err(Damage::Foreign));
     }
 
     #[test]

@@ -98,7 +98,7 @@ pub fn finish() {
         let _withheld = Withheld::new();
         telling::at_exit(guard);
         if let Some(profile) = &guard.profile {
-            profile.look(guard, &guard.loader.under_way);
+            profile.look(guard, &guard.loader.under_way, guard.reports.hangs() > 0);
             profile.finish(guard.reports.hangs() > 0);
         }
         let summary = guard.summary("exit");

@@ -75,6 +75,15 @@ struct Loads {
     ended: Vec<ImageId>,
 }
 
+pub struct Looked {
+    /// The loads that have not ended, or have taken long since the last look.
+    pub bad: Vec<ImageId>,
+    /// Those whose noted begin means nothing, as they have ended.
+    pub ended: Vec<ImageId>,
+    /// The one under way, if it has already taken long.
+    pub stands: Option<ImageId>,
+}
+
 /// One thread loads at a time.
 #[derive(Default)]
 pub struct UnderWay(Mutex<Loads>);
@@ -95,13 +104,13 @@ impl UnderWay {
         }
     }
 
-    /// The loads that have not ended, or have taken long since the last look; and those whose noted begin means nothing, as they have ended.
-    pub fn look(&self, now: Nanos) -> (Vec<ImageId>, Vec<ImageId>) {
+    pub fn look(&self, now: Nanos) -> Looked {
         let loads = &mut *lock(&self.0);
-        let begun = loads.under_way.filter(|(_, begun)| now >= begun + BEGUN_NANOS).map(|(code, _)| code);
+        let since = |least: Nanos| loads.under_way.filter(|(_, begun)| now >= begun + least).map(|(code, _)| code);
+        let (begun, stands) = (since(BEGUN_NANOS), since(LONG_NANOS));
         loads.is_noted |= begun.is_some();
         let bad = std::mem::take(&mut loads.long).into_iter().chain(begun).collect();
-        (bad, std::mem::take(&mut loads.ended))
+        Looked { bad, ended: std::mem::take(&mut loads.ended), stands }
     }
 }
 

@@ -7,7 +7,7 @@
 //! `lazyguard run` has chosen.
 
 use super::profile_folder::{has_room, images_are_usable, is_own_folder, make, parts_in, read};
-use crate::preload::loader::{UnderWay, LONG_NANOS};
+use crate::preload::loader::{Looked, UnderWay, LONG_NANOS};
 use crate::preload::{ahead, libraries};
 use crate::runtime::door::{self, EXIT_PAUSES};
 use crate::runtime::process::Process;
@@ -18,7 +18,7 @@ use lazyguard_core::image::Prints;
 use lazyguard_core::map::{HashMap, HashSet};
 use lazyguard_core::order;
 use lazyguard_core::profile::{
-    Fate, ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
+    Course, Fate, ImageId, LoadOptions, Place, Profile, Uses, IMAGES, MOST_AHEAD, MOST_BYTES, MOST_BYTES_OF_LIBRARIES,
     MOST_IMAGE_BYTES, MOST_LIBRARIES, MOST_LIBRARY_BYTES, MOST_SEEN, PART,
 };
 use lazyguard_core::settings::RUN_PROFILE;
@@ -236,8 +236,8 @@ impl Notes {
 
     /// Notes the loads that do not end, or go ahead for long of a program that has not asked; and that what the program has loaded since ends. Work in flight
     /// explains a load of the program's: that code is loaded ahead. The begin of a load ahead is noted at once, and its end takes that back: the process may be
-    /// ended meanwhile.
-    pub fn look(&self, process: &Process, ahead: &UnderWay) {
+    /// ended meanwhile. Where it has hung until then, a load of the program's that ends takes nothing back: the next run would hang again.
+    pub fn look(&self, process: &Process, ahead: &UnderWay, has_hung: bool) {
         let now = process.now();
         let long = match process.settings.hang_after_nanos {
             0 => LONG_NANOS,
@@ -261,23 +261,27 @@ impl Notes {
         let under_way = |(thread, how): (u32, (bool, bool))| Some((*noted.by_thread.get(&thread)?, how));
         let under_way: HashMap<_, _> = calls.into_iter().filter_map(under_way).collect();
         let mut bad: HashSet<_> = under_way.iter().filter(|(_, (stands, _))| *stands).map(|(id, _)| *id).collect();
-        let (begun, ended) = ahead.look(now);
+        let Looked { bad: begun, ended, stands } = ahead.look(now);
+        let stands = stands.filter(|_| has_hung);
         bad.extend(begun.into_iter().filter(|id| !noted.asked.contains(id)));
-        let is_bad = |id: &ImageId| match noted.own.fates.get(id) {
-            Some(fate) => !fate.is_good,
-            None => self.known.is_to_be_avoided(id),
-        };
-        let is_over = |id: &&ImageId| under_way.get(*id).is_none_or(|(_, waits)| *waits);
+        let course = |id: &ImageId| noted.own.fates.get(id).or(self.known.fates.get(id)).map(|fate| fate.course);
+        let is_bad = |id: &ImageId| course(id).is_some_and(|course| course != Course::Good);
+        // The process was not ended in it.
+        let has_gone_on = |id: &ImageId| noted.own.fates.contains_key(id) && stands != Some(*id);
+        let stays = |id: &ImageId| course(id) == Some(Course::Stood) && !has_gone_on(id);
+        let waits = |id: &ImageId| under_way.get(id).is_some_and(|(_, waits)| *waits);
+        let is_over = |id: &&ImageId| waits(id) || !under_way.contains_key(*id) && !stays(id);
         let good = noted.asked.iter().filter(is_over).chain(&ended).filter(|id| !bad.contains(id) && is_bad(id));
         let good: Vec<_> = good.copied().collect();
-        bad.retain(|id| !is_bad(id));
+        bad.retain(|id| !is_bad(id) || course(id) == Some(Course::Stood) && has_gone_on(id));
+        let stood: Vec<_> = stands.into_iter().filter(|id| course(id) != Some(Course::Stood)).collect();
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        for (ids, is_good) in [(good, true), (bad.into_iter().collect(), false)] {
+        for (ids, course) in [(good, Course::Good), (bad.into_iter().collect(), Course::Bad), (stood, Course::Stood)] {
             for id in ids {
                 // A second may have several.
                 let before = [&self.known, &noted.own].map(|of| of.fates.get(&id).map_or(0, |fate| fate.at + 1));
                 let at = before.into_iter().fold(at, u64::max);
-                noted.is_new |= noted.own.fares(id, Fate { at, is_good });
+                noted.is_new |= noted.own.fares(id, Fate { at, course });
             }
         }
     }

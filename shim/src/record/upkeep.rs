@@ -79,7 +79,7 @@ pub fn run(
         }
         guard.hazards.write_news(guard, folder);
         if let Some(profile) = &guard.profile {
-            profile.look(guard, &guard.loader.under_way);
+            profile.look(guard, &guard.loader.under_way, guard.reports.hangs() > 0);
             profile.write_news();
         }
         guard.log.follow(guard, folder);

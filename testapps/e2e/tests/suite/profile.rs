@@ -243,6 +243,23 @@ fn a_load_ahead_that_does_not_end_is_a_hang_of_the_guard_s_own_and_not_made_agai
 }
 
 /// Each is ended before the load counts as long, and before a hang could be reported.
+/// Else it would hang in every second run.
+#[test]
+fn a_load_that_hung_ahead_is_not_made_again_though_one_of_the_program_ends() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let none = ("LGSIM_DELAY", "cuInit=1");
+    assert_eq!(if_asked(&work, true, none).finish().code, Some(0));
+    let show = || lazyguard(&work, &["profile", "show", &work.path().join("profile").to_string_lossy()]).stdout;
+    let mut hangs = if_asked(&work, false, ("LGSIM_NEVER_RETURN", "cuModuleLoadDataEx")).start();
+    let says = |_: &mut Running| show().contains(": not loaded ahead: a load of it ahead hung").then_some(());
+    hangs.until("that it has hung", PATIENCE, says);
+    drop(hangs);
+    for is_asked in [true, true, false] {
+        let next = if_asked(&work, is_asked, none).finish();
+        assert_eq!((next.code, ahead(&next)), (Some(0), (0, 0)), "{next}");
+    }
+}
+
 #[test]
 fn a_process_that_is_ended_in_a_load_ahead_leaves_its_begin() {
     let work = Work::new(lazyguard_e2e::this_test!());
