@@ -123,7 +123,7 @@ pub(crate) fn whole(run: &Run, whole: bool) -> (Process, Whole) {
         file = found.keep(read::<HazardFile>(folder, HAZARDS));
         // One of another version says nothing here.
         found.dump = read(folder, DUMP).ok().flatten();
-        found.evidence = read(folder, EVIDENCE).ok().flatten();
+        found.evidence = found.keep(read(folder, EVIDENCE));
     }
     let before = found.problems.len();
     let opened: Option<Opened> = found.keep(run.open());

@@ -54,6 +54,7 @@ use crate::words::{exit_code, output, shell_word, Failure};
 use environment::{action_on_hang, host, kills_on_stall, make_root, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
+use lazyguard_core::schedule::{Schedule, MOST_BYTES};
 use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
 use options::METRICS;
 use other_users::OtherUsers;
@@ -169,10 +170,10 @@ fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<Path
 
 /// The library would go on without one that it cannot read.
 fn is_schedule(path: &str) -> Result<(), Failure> {
-    let is_one = |text: &String| text.lines().any(|line| line.starts_with("budget "));
+    let is_one = |text: &String| text.len() as u64 <= MOST_BYTES && Schedule::parse(text).is_some();
     let what = match files::read_text(path) {
         Ok(text) if is_one(&text) => return Ok(()),
-        Ok(_) => "it is no schedule of lazyguard explore".to_owned(),
+        Ok(_) => "it is no schedule of lazyguard explore, or was cut off".to_owned(),
         Err(error) => error.to_string(),
     };
     Err(Failure::Input(format!("--schedule {path}: {what}")))
@@ -197,7 +198,7 @@ fn unguarded(options: &Options, root: &Root, limits: Limits, library: &Path) -> 
 fn unseen_by_the_run(ended: &Ended, root: &Root, others: Option<OtherUsers>, is_guarded: bool) -> Vec<String> {
     let unread = others.map(|others| others.bring_into(root.path())).unwrap_or_default();
     for line in &unread {
-        output::say(format!("what a process of another user has left cannot be had: {line}"));
+        output::say(format!("what a process has left outside the run's folder cannot be had: {line}"));
     }
     root.note(&ended.processes);
     let unseen = ended.unseen.iter().map(|process| format!("of {process}, whose folder was not in this run's"));

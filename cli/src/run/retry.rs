@@ -173,7 +173,8 @@ pub(crate) fn code_of(ended: WaitStatus) -> u8 {
     }
 }
 
-const OF_A_PIPE: &str = "its standard input is a pipe, of which it may have read (< /dev/null has no such doubt)";
+const OF_A_PIPE: &str =
+    "its standard input is a pipe or a socket, of which it may have read (< /dev/null has no such doubt)";
 
 enum Input {
     /// Closed, a device such as `/dev/null`, a terminal, or a pipe or socket that has ended, without a byte in it.

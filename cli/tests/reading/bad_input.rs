@@ -79,6 +79,23 @@ fn a_form_of_another_number_is_one_line_with_the_lazyguard_that_wrote_it() {
     assert_eq!((out.as_str(), lines), ("", vec![&*line("hang.json"), &*line("run.json")]));
 }
 
+/// What a rank did on the host may be all that explains a hang.
+#[test]
+fn a_damaged_look_at_the_host_side_costs_a_line() {
+    let folder = Folder::new("look");
+    fs::write(folder.of("trace.lgt"), Job::new().bytes(0)).unwrap();
+    let report = || lazyguard(&["report", folder.path()]).output().unwrap();
+    let whole = report();
+    assert_eq!((whole.status.code(), texts(&whole).1.as_str()), (Some(0), ""));
+    for damaged in ["", "{\"process\": 7", "[]"] {
+        fs::write(folder.of("evidence.json"), damaged).unwrap();
+        let found = report();
+        let (out, errors) = texts(&found);
+        assert_eq!((found.status.code(), out), (Some(1), texts(&whole).0), "{damaged:?}");
+        assert!(errors.lines().count() == 1 && errors.contains("evidence.json: "), "{damaged:?}: {errors}");
+    }
+}
+
 #[test]
 fn a_long_recording_that_takes_next_to_no_room_is_read_at_once_and_in_little_memory() {
     let folder = Folder::new("hollow");
