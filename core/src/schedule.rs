@@ -1,12 +1,13 @@
 //! The file of a schedule, of `lazyguard explore`: the calls before which a thread is held, and for how long.
 //!
 //! ```text
+//! # hangs when thread loader's cuMemFree comes after thread main's cuStreamWaitValue32: LG204
 //! budget 5000000000
 //! hold * 7000000 cuMemFree@218%loader#1 cuStreamWaitValue32@806%main#2
 //! hold 1 7000000 cuMemFree@218%loader#1
 //! ```
 //!
-//! `budget` has the nanoseconds for all holds. `hold` has the rank or `*`, the nanoseconds, the call, and perhaps the call for which it waits.
+//! A line that begins with `#` is for people. `budget` has the nanoseconds for all holds. `hold` has the rank or `*`, the nanoseconds, the call, and perhaps the call for which it waits.
 //!
 //! Must not: believe a file of which a part means nothing. A run without its holds would seem to pass.
 
@@ -35,7 +36,7 @@ pub struct Hold<'a> {
 impl<'a> Schedule<'a> {
     /// `None`: it is none, or was cut off.
     pub fn parse(text: &'a str) -> Option<Self> {
-        let mut lines = text.strip_suffix('\n')?.lines();
+        let mut lines = text.strip_suffix('\n')?.lines().filter(|line| !line.starts_with('#'));
         let budget = lines.next()?.strip_prefix("budget ")?.parse().ok()?;
         Some(Self { budget, holds: lines.map(Hold::parse).collect::<Option<_>>()? })
     }
@@ -70,6 +71,8 @@ mod tests {
         let second = Hold { rank: Some("1"), most: 8, call, until: None };
         assert_eq!(Schedule::parse(WHOLE), Some(Schedule { budget: 9, holds: vec![first, second] }));
         assert_eq!(Schedule::parse("budget 0\n"), Some(Schedule::default()));
+        let with_words = format!("# hangs when thread loader's cuMemFree comes late\n{WHOLE}");
+        assert_eq!(Schedule::parse(&with_words), Schedule::parse(WHOLE));
     }
 
     #[test]
