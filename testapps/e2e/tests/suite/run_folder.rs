@@ -47,6 +47,27 @@ fn a_tree_of_many_short_processes_leaves_nothing() {
     assert!(!work.path().join("made").exists(), "an empty folder is left");
 }
 
+/// One after the other, and two at a time.
+#[test]
+fn processes_of_containers_that_all_have_one_number_have_a_folder_each() {
+    let work = Work::new(lazyguard_e2e::this_test!());
+    let out = work.path().join("out");
+    let cuda = app("lazy_pair_single_kernel").to_string_lossy().into_owned();
+    let script = "set -e; one() { unshare --pid --fork --mount-proc \"$0\"; }; one; one; one & one; wait $!";
+    let options = ["--out", &*out.to_string_lossy()];
+    let outcome = under(&work, &options, &["sh", "-c", script, &cuda]).finish();
+    if outcome.stderr.contains("unshare:") {
+        lazyguard_e2e::skipped(&format!("needs a namespace of processes: {outcome}"));
+        return;
+    }
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{outcome}");
+    let run = only_run_in(&out);
+    assert_eq!(folders_in(&run), ["rank0-1", "rank0-1.2", "rank0-1.3", "rank0-1.4"], "{outcome}");
+    for folder in folders_in(&run) {
+        assert!(Folder::at(&run.join(&folder)).holds("trace.lgt"), "{folder}");
+    }
+}
+
 #[test]
 fn every_process_has_its_folder_also_after_an_exec() {
     let work = Work::new(lazyguard_e2e::this_test!());
