@@ -72,6 +72,8 @@ pub struct Plan {
     pub mode: Option<Mode>,
     /// Whether what is found is made smaller.
     pub smaller: bool,
+    /// With so many finds no new ones are begun.
+    pub finds: usize,
 }
 
 /// A program that shows that a property does not hold.
@@ -125,7 +127,8 @@ pub fn play<C: Case + Send>(plan: &Plan, found: impl Fn(&Find<C>) + Sync) -> Res
         for _ in 0..plan.beside {
             scope.spawn(|| loop {
                 let count = next.fetch_add(1, Ordering::Relaxed);
-                if count >= plan.programs || begun.elapsed() > plan.time {
+                let enough = || results.lock().map_or(true, |all| all.finds.len() >= plan.finds);
+                if count >= plan.programs || begun.elapsed() > plan.time || enough() {
                     return;
                 }
                 let number = plan.first + count;

@@ -1,6 +1,6 @@
 //! Plays many programs, and prints those that show something, made small, as files for `testapps/oracle/programs`.
 //!
-//!     cargo run -p lazyguard-oracle -- [--ranks] [--programs N] [--seed N] [--first N] [--seconds N] [--beside N] [--mode MODE] [--keep FOLDER] [--as-found]
+//!     cargo run -p lazyguard-oracle -- [--ranks] [--programs N] [--seed N] [--first N] [--seconds N] [--beside N] [--finds N] [--mode MODE] [--keep FOLDER] [--as-found]
 //!     cargo run -p lazyguard-oracle -- [--ranks] --play FILE [--mode MODE]
 //!     cargo run -p lazyguard-oracle -- [--ranks] --show NUMBER [--seed N]
 //!
@@ -87,6 +87,7 @@ fn run_with<C: Case + Send>(
         beside: number("--beside", 8)? as usize,
         mode,
         smaller: !options.contains_key("--as-found"),
+        finds: number("--finds", u64::MAX)? as usize,
     };
     let results = play(&plan, |find: &Find<C>| {
         let text = find.file(seed);
@@ -111,6 +112,7 @@ fn run_with<C: Case + Send>(
         println!("{:.2} waits in the minimal set, on average", waits as f64 / stuck as f64);
     }
     let passed = results.good.values().sum::<u64>();
+    println!("{} played", passed as usize + results.finds.len() + results.once.len());
     println!("{passed} passed, {} failed, {} failed once", results.finds.len(), results.once.len());
     Ok(results.finds.len())
 }

@@ -48,8 +48,16 @@ fn are_well<C: Case>(folder: &str, parse: fn(&str) -> Result<C, String>) {
 
 #[test]
 fn new_programs_show_nothing() {
-    let plan =
-        Plan { seed: SEED, first: 0, programs: PROGRAMS, time: BEGUN_WITHIN, beside: 8, mode: None, smaller: false };
+    let plan = Plan {
+        seed: SEED,
+        first: 0,
+        programs: PROGRAMS,
+        time: BEGUN_WITHIN,
+        beside: 8,
+        mode: None,
+        smaller: false,
+        finds: usize::MAX,
+    };
     let results = play::<Program>(&plan, |_| {});
     let finds: Vec<_> = results.finds.iter().map(|find| format!("{}--- {}", find.file(SEED), find.facts)).collect();
     assert!(finds.is_empty(), "{}", finds.join("\n"));
@@ -61,8 +69,16 @@ fn new_programs_show_nothing() {
 
 #[test]
 fn new_jobs_show_nothing() {
-    let plan =
-        Plan { seed: SEED, first: 0, programs: JOBS, time: JOBS_BEGUN_WITHIN, beside: 4, mode: None, smaller: false };
+    let plan = Plan {
+        seed: SEED,
+        first: 0,
+        programs: JOBS,
+        time: JOBS_BEGUN_WITHIN,
+        beside: 4,
+        mode: None,
+        smaller: false,
+        finds: usize::MAX,
+    };
     let results = play::<Job>(&plan, |_| {});
     let finds: Vec<_> = results.finds.iter().map(|find| format!("{}--- {}", find.file(SEED), find.facts)).collect();
     assert!(finds.is_empty(), "{}", finds.join("\n"));
