@@ -54,8 +54,10 @@ impl<'a> Decision<'a> {
     }
 
     fn merged(&self, findings: Vec<Finding<'a>>) -> Vec<Finding<'a>> {
+        // A launch may wait behind a call that needs an idle context, whichever was entered first.
+        let launches = |of: &Finding<'a>| of.calls.first().is_some_and(|call| call.call.class() == Some(Class::Launch));
         let mut merged: Vec<Finding<'a>> = Vec::new();
-        for finding in findings {
+        for mut finding in findings {
             let same = |other: &&mut Finding<'a>| {
                 // If several calls block the context, the first one is the cause.
                 let same_end =
@@ -64,6 +66,9 @@ impl<'a> Decision<'a> {
             };
             match merged.iter_mut().find(same) {
                 Some(other) => {
+                    if finding.code == Code::LG204 && launches(other) && !launches(&finding) {
+                        std::mem::swap(other, &mut finding);
+                    }
                     other.calls.extend(finding.calls);
                     other.conclusive |= finding.conclusive;
                 }

@@ -623,6 +623,17 @@ fn a_copy_before_the_last_wait_of_its_stream_has_not_ended_it() {
     story.launch(0, 25, "k1").check(&[(Code::LG299, "k1")]);
 }
 
+/// The release may hold what the launch waits for, whichever was entered first.
+#[test]
+fn a_launch_beside_a_release_is_not_the_cause() {
+    for [launch, release] in [[20, 30], [30, 20]] {
+        let story = TestTrace::new();
+        story.wait(0, 10, 0xa0, 7).waits(1, launch, "cuLaunchKernel", Some(1)).waits(2, release, "cuMemFree_v2", None);
+        story.check(&[(Code::LG204, "cuStreamWaitValue32_v2")]);
+        assert_eq!(story.diagnosis().verdicts[0].threads, [2, 1]);
+    }
+}
+
 /// A copy ends by itself: one that may have ended long ago is no cause.
 #[test]
 fn a_load_behind_a_copy_holds_nothing_up_and_the_loaded_kernel_may() {
