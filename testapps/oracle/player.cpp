@@ -94,6 +94,8 @@ struct Step {
   }
 };
 
+// The word that no step of the host touches. The simulated driver has its device memory where the player can look.
+constexpr size_t kDeviceWord = 3;
 constexpr size_t kWords = 8, kEvents = 8, kGates = 4, kKernels = 16, kLocks = 4, kAllocations = 8;
 
 enum class At : int { runs, in_call, at_lock, at_gate, at_word, at_join, at_turn, ended };
@@ -394,6 +396,12 @@ void set_up(CUcontext& context) {
   for (CUevent& event : events) NEED(cuEventCreate, &event, CU_EVENT_DISABLE_TIMING);
   for (size_t i = 0; i < kWords; i++) {
     void* memory = nullptr;
+    if (i == kDeviceWord && cu.waits != nullptr) {
+      NEED(cuMemAlloc, &device_words[i], sizeof(unsigned));
+      words[i] = reinterpret_cast<volatile unsigned*>(device_words[i]);
+      *words[i] = 0;
+      continue;
+    }
     NEED(cuMemHostAlloc, &memory, sizeof(unsigned), CU_MEMHOSTALLOC_DEVICEMAP);
     NEED(cuMemHostGetDevicePointer, &device_words[i], memory, 0);
     words[i] = static_cast<volatile unsigned*>(memory);

@@ -8,7 +8,8 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 const MOST_STEPS: usize = 18;
 const KERNELS: u64 = 15;
-const WORDS: u64 = 3;
+/// The last one is in device memory.
+const WORDS: u64 = 4;
 const EVENTS: u64 = 3;
 
 /// A program, and the smaller ones that it can become.
@@ -108,12 +109,13 @@ fn host(streams: u64) -> BoxedStrategy<Made> {
 
 fn step(streams: u64) -> BoxedStrategy<Made> {
     let (stream, word, event) = (("stream", streams), ("word", WORDS), ("event", EVENTS));
+    let host_word = ("word", WORDS - 1);
     let waits = prop_oneof![
         6 => plain("synchronize", &[stream]),
         3 => plain("synchronize_context", &[]),
         3 => plain("synchronize_event", &[event]),
         1 => plain("poll_event", &[event]),
-        2 => plain("await", &[word, ("value", 2)]),
+        2 => plain("await", &[host_word, ("value", 2)]),
         1 => plain("pass", &[("gate", 2)]),
         2 => plain("lock", &[("lock", 2)]),
         2 => plain("unlock", &[("lock", 2)]),
@@ -138,7 +140,7 @@ fn step(streams: u64) -> BoxedStrategy<Made> {
         1 => plain("copy", &[]),
         1 => plain("copy_back", &[]),
     ];
-    let on_host = prop_oneof![4 => plain("store", &[word, ("value", 3)]), 2 => plain("open", &[("gate", 2)])];
+    let on_host = prop_oneof![4 => plain("store", &[host_word, ("value", 3)]), 2 => plain("open", &[("gate", 2)])];
     prop_oneof![6 => launch("launch", streams), 8 => in_streams, 5 => waits, 2 => in_contexts, 2 => on_host].boxed()
 }
 
