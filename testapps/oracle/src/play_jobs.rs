@@ -107,19 +107,9 @@ impl<'w> Stage<'w> {
         self.clear();
         let threshold = format!("{}ms", THRESHOLD.as_millis());
         let folder = self.path("run").to_string_lossy().into_owned();
-        let options = [
-            "--hang-after",
-            &threshold,
-            "--max-late",
-            MOST_LATE,
-            "--on-hang",
-            "kill",
-            "--keep",
-            "--record",
-            "1MiB",
-            "--out",
-            &folder,
-        ];
+        let common =
+            ["--hang-after", &threshold, "--max-late", MOST_LATE, "--keep", "--record", "1MiB", "--out", &folder];
+        let options = [&common[..], ends(mode)].concat();
         let run = Run::new(self.work, command()).args(["run"]).args(options).args(["--", "sh", "-c", &self.script()]);
         let run = mode.settings().iter().fold(run, |run, (name, value)| run.set(name, value));
         self.until(run.start(), |since| since > VERDICT)
@@ -155,6 +145,14 @@ impl<'w> Stage<'w> {
     fn read(&self) -> Option<Vec<Truth>> {
         let ranks = self.job.ranks.iter().enumerate();
         ranks.map(|(rank, program)| Truth::parse(&fs::read_to_string(self.truth(rank)).ok()?, program)).collect()
+    }
+}
+
+/// The first rank that hangs ends the job; where the guard observes only, each rank has its say before a timeout does.
+fn ends(mode: Mode) -> &'static [&'static str] {
+    match mode {
+        Mode::Observes => &["--timeout", "12s", "--fail-on", "hang"],
+        _ => &["--on-hang", "kill"],
     }
 }
 

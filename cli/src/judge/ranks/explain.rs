@@ -297,15 +297,20 @@ impl Job<'_> {
         Ranks { number: Some(number), collective: Some(words), not_compared: self.not_compared(), ..ranks }
     }
 
-    pub fn explain_none(&self, stuck: &[u64]) -> Ranks {
+    /// These ranks wait in a collective that all have called; `others_wait` if there are calls behind it that not all have made.
+    pub fn explain_none(&self, stuck: &[u64], others_wait: bool) -> Ranks {
         let blocked = self.blocked();
         let missing = self.missing();
         if let Some(found) = self.explain_not_launched(stuck).filter(|_| blocked.is_empty()) {
             return found;
         }
         let waiting = format!("{} {}", ranks_in_words(stuck.to_vec()), wait(stuck.len()));
-        let same = "every rank that could be compared has made the same calls of NCCL, and";
+        let same = match others_wait {
+            true => format!("all its ranks have called the collective or transfer in which {waiting}, and"),
+            false => "every rank that could be compared has made the same calls of NCCL, and".to_owned(),
+        };
         let sentence = match (&blocked[..], &missing[..]) {
+            ([], []) if others_wait => format!("{same} it does not end: {}.", why_all_wait(self.ranks)),
             ([], []) => format!("{same} {waiting} in a collective: {}.", why_all_wait(self.ranks)),
             ([], missing) => format!(
                 "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",

@@ -12,7 +12,7 @@
 //! Must not: compare the clocks of two processes.
 
 use super::blame::{self, Ahead, Behind, First};
-use super::doing::{in_flight, in_words, standing, Asked};
+use super::doing::{culprit, in_flight, in_words, standing, Asked};
 use super::odd_ranks::{most_common, Ranks};
 use crate::judge::communications::{Called, Communications, Member, Peer};
 use crate::judge::process::Process;
@@ -103,16 +103,21 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     if let Some(found) = job.explain_lost(&stuck).filter(|_| first.is_none()) {
         return Some(found);
     }
+    // A rank that waits in what all have called has not come to the next collective, and is not behind.
+    let keep = is_behind.filter(|_| first.is_none()).map_or(&[][..], |(_, wait)| &wait.on);
+    let keep: Vec<u64> = keep.iter().copied().filter(is_first).collect();
+    let are_met = !keep.is_empty() && keep.iter().all(|rank| job.is_met(*rank));
     let wait = first.or(is_behind.map(|(_, wait)| wait));
-    if let Some(wait) = wait {
+    if let Some(wait) = wait.filter(|_| !are_met) {
         let holders: Vec<_> = holders.into_iter().map(|(_, holder)| holder).collect();
         return Some(job.explain(wait, &waits, &holders));
     }
     let held_back = ranks.keys().filter_map(|rank| Some((*rank, job.held_back(*rank)?))).collect();
-    if let Some((circle, waits)) = [&waits, &held_back].into_iter().find_map(|of| Some((circle(&stuck, of)?, of))) {
+    let those = if are_met { &keep } else { &stuck };
+    if let Some((circle, waits)) = [&waits, &held_back].into_iter().find_map(|of| Some((circle(those, of)?, of))) {
         return Some(job.explain_circle(&circle, waits));
     }
-    job.crossed(&stuck).or_else(|| Some(job.explain_none(&stuck)))
+    job.crossed(&stuck).or_else(|| Some(job.explain_none(those, are_met)))
 }
 
 fn circle(stuck: &[u64], waits: &BTreeMap<u64, Wait>) -> Option<Vec<u64>> {
@@ -174,6 +179,12 @@ impl<'a> Job<'a> {
         }
         let first = blame::named_first(ahead, behind) == First::Ahead;
         Some(Holder { rank, why: in_words(verdict), first })
+    }
+
+    /// Whether a rank without a wait stands in a kernel of NCCL's: all other ends of it have been called.
+    fn is_met(&self, rank: u64) -> bool {
+        let process = self.ranks.get(&rank).filter(|process| culprit(process).is_some());
+        process.and_then(|process| calls(process)).is_some_and(|calls| calls.complete)
     }
 
     fn first_wait(&self, rank: u64) -> Option<Wait> {

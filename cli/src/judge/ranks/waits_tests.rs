@@ -384,3 +384,26 @@ fn where_all_calls_are_the_same_a_wait_for_a_value_that_nothing_writes_is_told_a
     let told = sentence(&[stands(json!([])), ended]);
     assert!(told.ends_with(": look at the network and the devices."), "{told}");
 }
+
+#[test]
+fn a_rank_that_waits_in_a_collective_which_all_have_called_is_not_behind_in_the_next_one() {
+    let called = |number: u64, collectives| vec![member(WORLD, number as u32, 3, collectives)];
+    let stands = |number: u64, collectives| {
+        let mut process = launched(number, &[25], true);
+        process.communications = rank(number, called(number, collectives)).communications;
+        // The kernels of both collectives are in flight.
+        let Some(Stood::Hang(hang)) = &mut process.stood else { panic!("it stands") };
+        let operations = &mut hang.snapshot.streams[0].operations;
+        operations.insert(0, OperationSeen { at: 15, ..operations[0].clone() });
+        process
+    };
+    let blocked = hangs(rank(0, called(0, 2)), Code::LG203);
+    let told = sentence(&[blocked, stands(1, 1), stands(2, 2)]);
+    let all = "all its ranks have called the collective or transfer in which rank 1 waits, and";
+    assert!(told.starts_with(&format!("{all} rank 0 is blocked by itself: LG203")), "{told}");
+    let told = sentence(&[stands(0, 2), stands(1, 1), stands(2, 2)]);
+    assert!(told.starts_with(&format!("{all} it does not end: ")), "{told}");
+    // It hangs in something else.
+    let told = sentence(&[stands(0, 2), hangs(rank(1, called(1, 1)), Code::LG203), stands(2, 2)]);
+    assert!(told.starts_with("rank 1 has not called collective 2 of communicator 0"), "{told}");
+}
