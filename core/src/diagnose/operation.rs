@@ -2,7 +2,7 @@
 
 use super::graph::{GraphPartSeen, GraphSeen};
 use crate::api::{Asked, Call, NodeKind, StreamKind};
-use crate::replay::{takes_time, waits_for_peers};
+use crate::replay::{is_transfer, takes_time, waits_for_peers};
 use crate::trace::LaunchKey;
 use crate::Nanos;
 use serde::{Deserialize, Serialize};
@@ -114,6 +114,11 @@ impl OperationSeen {
 
     pub fn waits_for_peers(&self) -> bool {
         self.peers_kernel().is_some()
+    }
+
+    /// Whether it is a send or a receive, and no collective.
+    pub fn is_transfer(&self) -> bool {
+        self.peers_kernel().is_some_and(is_transfer)
     }
 
     /// Its own kernel, or one of its graph, that waits for peers.

@@ -23,7 +23,7 @@ use crate::api::{Class, Code, EntryPoint, NodeKind, ValueWait, ValueWrite};
 use crate::demangle::demangle;
 use crate::diagnose::{Confidence, GraphSeen};
 use crate::map::{HashMap, HashSet};
-use crate::replay::{takes_time, waits_for_peers, Images, Proofs, Proven, Scope};
+use crate::replay::{is_transfer, takes_time, waits_for_peers, Images, Proofs, Proven, Scope};
 use crate::trace::read::{Entry, Recording, Source};
 use crate::trace::{Kind, Payload, Record};
 use crate::Nanos;
@@ -42,8 +42,6 @@ const MOST_BESIDE: usize = 32;
 const SOON_NANOS: Nanos = 1_000_000;
 /// The part of a silence within which the work has to end with what ended it.
 const PART_OF_SILENCE: Nanos = 8;
-/// In the name of NCCL's kernel for sends and receives.
-const EXCHANGE: &str = "SendRecv";
 
 /// An operation that is not known to have ended.
 #[derive(Clone, Copy)]
@@ -381,7 +379,7 @@ impl<'r, S: Source> Weigher<'r, S> {
     fn kernel(&self, case: &mut Case, name: String, stream: u32) {
         if waits_for_peers(&name) {
             case.is_beside_peers = true;
-            if !self.has_one_communicator || name.contains(EXCHANGE) {
+            if !self.has_one_communicator || is_transfer(&name) {
                 let because = format!("kernel {name} on stream {stream} waits for its peers");
                 case.finds(Waits { what: Some(name), because });
             }

@@ -14,8 +14,8 @@ pub use images::Images;
 pub use proofs::{proves, shows_the_end, Proofs, Proven, Recorded, Scope};
 pub use remembered::Remembered;
 pub use rules::{
-    fills_device, in_turn, may_never_end, more_than_a_queue_holds, part_of_waiting, queue_may_be_full, takes_time,
-    waits_for_peers,
+    fills_device, in_turn, is_transfer, may_never_end, more_than_a_queue_holds, part_of_waiting, queue_may_be_full,
+    takes_time, waits_for_peers,
 };
 pub use streams::Streams;
 

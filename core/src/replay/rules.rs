@@ -64,6 +64,11 @@ pub fn waits_for_peers(kernel: &str) -> bool {
     part_of_waiting(kernel).is_some()
 }
 
+/// Whether it is NCCL's kernel for sends and receives.
+pub fn is_transfer(kernel: &str) -> bool {
+    kernel.contains("SendRecv")
+}
+
 /// The part of the name that shows it.
 pub fn part_of_waiting(kernel: &str) -> Option<&'static str> {
     NAMES.iter().copied().find(|name| kernel.contains(name))

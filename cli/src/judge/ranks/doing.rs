@@ -85,7 +85,8 @@ pub(crate) fn has_ended(process: &Process, from: Nanos, until: Nanos) -> Option<
     let is_the_only_one = |stream: &BusyStream| {
         !is_cut_off(stream) && stream.operations.iter().filter(|op| op.waits_for_peers()).count() == 1
     };
-    if let Some(stands) = culprit(process).filter(|culprit| is_it(culprit.operation.at)) {
+    let in_it = |culprit: &&Culprit| is_it(culprit.operation.at) && !culprit.operation.is_transfer();
+    if let Some(stands) = culprit(process).filter(in_it) {
         return snapshot.stream(stands.stream.number).filter(|stream| is_the_only_one(stream)).map(|_| false);
     }
     let may_run = |stream: &BusyStream| {

@@ -42,7 +42,10 @@ impl Job<'_> {
     }
 
     fn blocked(&self) -> Vec<BlockedRank> {
-        self.ranks.iter().filter_map(|(rank, process)| BlockedRank::of(*rank, process)).collect()
+        // Those that hang behind no collective are the first.
+        let mut blocked: Vec<_> = self.ranks.iter().collect();
+        blocked.sort_by_key(|(_, process)| !blame::stands_by_itself(process));
+        blocked.into_iter().filter_map(|(rank, process)| BlockedRank::of(*rank, process)).collect()
     }
 
     fn odd_ones(&self, ranks: &[u64], id: u64) -> Vec<OddRank> {
@@ -230,7 +233,7 @@ impl Job<'_> {
 
     /// The collective that a rank stands in, which all have called: by communicator and number.
     fn stands_in(&self, rank: u64) -> Option<(u64, u64)> {
-        let kernel = culprit(self.ranks.get(&rank)?)?;
+        let kernel = culprit(self.ranks.get(&rank)?).filter(|kernel| !kernel.operation.is_transfer())?;
         let of_member = |id: &u64| {
             let calls = self.member(*id, rank)?.calls.iter().rev();
             let mut before = calls.filter(|called| called.at <= kernel.operation.at);
@@ -297,7 +300,7 @@ impl Job<'_> {
         Ranks { number: Some(number), collective: Some(words), not_compared: self.not_compared(), ..ranks }
     }
 
-    /// These ranks wait in a collective that all have called; `others_wait` if there are calls behind it that not all have made.
+    /// These ranks wait in a collective that all have called; `others_wait` if there are calls behind it that not all have made, and a rank is blocked by itself.
     pub fn explain_none(&self, stuck: &[u64], others_wait: bool) -> Ranks {
         let blocked = self.blocked();
         let missing = self.missing();
@@ -310,7 +313,6 @@ impl Job<'_> {
             false => "every rank that could be compared has made the same calls of NCCL, and".to_owned(),
         };
         let sentence = match (&blocked[..], &missing[..]) {
-            ([], []) if others_wait => format!("{same} it does not end: {}.", why_all_wait(self.ranks)),
             ([], []) => format!("{same} {waiting} in a collective: {}.", why_all_wait(self.ranks)),
             ([], missing) => format!(
                 "{} {} left no recording; {waiting} in a collective, and all others have made the same calls of NCCL.",

@@ -103,10 +103,11 @@ pub(crate) fn compare(ranks: &BTreeMap<u64, &Process>) -> Option<Ranks> {
     if let Some(found) = job.explain_lost(&stuck).filter(|_| first.is_none()) {
         return Some(found);
     }
-    // A rank that waits in what all have called has not come to the next collective, and is not behind.
+    // A rank that waits in what all have called has not come to the next collective, and is not behind, if another rank is blocked by itself.
     let keep = is_behind.filter(|_| first.is_none()).map_or(&[][..], |(_, wait)| &wait.on);
     let keep: Vec<u64> = keep.iter().copied().filter(is_first).collect();
-    let are_met = !keep.is_empty() && keep.iter().all(|rank| job.is_met(*rank));
+    let one_is_blocked = || ranks.values().any(|process| blame::stands_by_itself(process));
+    let are_met = !keep.is_empty() && keep.iter().all(|rank| job.is_met(*rank)) && one_is_blocked();
     let wait = first.or(is_behind.map(|(_, wait)| wait));
     if let Some(wait) = wait.filter(|_| !are_met) {
         let holders: Vec<_> = holders.into_iter().map(|(_, holder)| holder).collect();
