@@ -1,6 +1,6 @@
 //! Runs one program in exactly the environment that the test gives.
 
-use crate::artefacts::{driver_folder, library, root};
+use crate::artefacts::{driver_folder, library, root, target};
 use crate::folder::Folder;
 use crate::standstill;
 use crate::work::Work;
@@ -118,7 +118,9 @@ impl<'w> Run<'w> {
                 command.env_remove(name);
             }
         }
-        command.args(&self.command[1..]).envs(&self.settings).current_dir(root()).process_group(0);
+        // A copy of what is built may be tried without the sources.
+        let from = Some(root()).filter(|root| root.is_dir()).unwrap_or_else(target);
+        command.args(&self.command[1..]).envs(&self.settings).current_dir(from).process_group(0);
         let file = |name: &str| File::create(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         command.stdin(Stdio::null()).stdout(file("stdout")).stderr(file("stderr"));
         // SAFETY: between fork and exec only `prctl` is called, which is a system call and no more.
