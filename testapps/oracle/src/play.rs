@@ -170,14 +170,11 @@ impl<'w> Stage<'w> {
         Orders::parse(&fs::read_to_string(truth).ok()?, stuck.as_deref(), self.program)
     }
 
-    /// By `lazyguard explore`.
+    /// By `lazyguard explore`, with the threshold that it takes by itself.
     pub fn explored(&self) -> Outcome {
         let truth = self.work.path().join("truth");
-        let options = ["explore", "--runs", "40", "--within", "60s", "--seed", "1", "--replays", "4", "--hang-after"];
-        let threshold = format!("{}ms", THRESHOLD.as_millis());
         Run::new(self.work, command())
-            .args(options)
-            .args([&threshold, "--"])
+            .args(["explore", "--runs", "40", "--within", "60s", "--seed", "1", "--replays", "4", "--"])
             .args([player().as_os_str(), self.text.as_os_str(), truth.as_os_str()])
             .finish()
     }
