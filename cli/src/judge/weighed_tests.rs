@@ -3,9 +3,9 @@
 use super::collect;
 use super::judged::{Judged, Rules};
 use super::test_samples::Scratch;
-use crate::recordings::{facts, hazard, launch, submit, wait, Job};
+use crate::recordings::{ended_process, facts, hazard, launch, submit, wait, Job, SMALL};
 use lazyguard_core::diagnose::Confidence;
-use lazyguard_core::trace::{Kind, RawPayload, Record};
+use lazyguard_core::trace::{Kind, ProcessFacts, RawPayload, Record};
 
 const MS: u64 = 1_000_000;
 const BEGIN: u64 = 1_000 * MS;
@@ -18,7 +18,11 @@ struct Story {
 
 impl Story {
     fn new() -> Self {
-        let job = Job::new();
+        Self::of_rank("")
+    }
+
+    fn of_rank(rank: &str) -> Self {
+        let job = Job::of(SMALL, &ProcessFacts { rank: rank.to_owned(), ..ended_process() });
         let main = job.thread(100, "main");
         let streams = [job.stream(0x51), job.stream(0x52)];
         Self { job, main, streams }
@@ -38,6 +42,14 @@ impl Story {
         let noted = Record { context, ..hazard(101, self.streams[0], 0, Record { kind: Kind::Hazard, ..call }) };
         self.job.note(self.main, &Record { function, returned: BEGIN + at + 500, ..noted });
         self.job.make(self.main, &Record { kind: Kind::ColdFunction, ..call }, 1_000, 0);
+        self
+    }
+
+    /// A thread that may act, since it stands in no call.
+    fn beside_another_thread(&self) -> &Self {
+        let function = self.job.function("earlier");
+        let other = self.job.thread(101, "other");
+        self.job.make(other, &launch(self.job.stream(0x53), function, BEGIN - MS), 1_000, 0);
         self
     }
 
@@ -99,6 +111,7 @@ fn work_that_ended_before_the_next_submission_refutes_it() {
 #[test]
 fn work_that_lasts_makes_it_likely_also_under_the_same_name_elsewhere() {
     let story = Story::new();
+    story.beside_another_thread();
     story.launch(0, "spin", 0).first_use("k", MS).synchronize(0, 2 * MS, 400 * MS);
     assert_eq!(story.weighed(), likely("kernel spin was waited for 400 ms"));
     // As long, but many kernels.
@@ -107,6 +120,7 @@ fn work_that_lasts_makes_it_likely_also_under_the_same_name_elsewhere() {
     story.first_use("k", MS).launch(1, "other", 2 * MS).synchronize(0, 3 * MS, 400 * MS);
     assert_eq!(story.weighed(), Some((Confidence::Possible, String::new())));
     let story = Story::new();
+    story.beside_another_thread();
     story.launch(0, "spin", 0).synchronize(0, MS, 400 * MS);
     story.launch(0, "spin", 500 * MS).first_use("k", 501 * MS).launch(1, "other", 502 * MS).synchronize(
         0,
@@ -114,6 +128,29 @@ fn work_that_lasts_makes_it_likely_also_under_the_same_name_elsewhere() {
         MS,
     );
     assert_eq!(story.weighed(), likely("spin lasted 100 ms or longer elsewhere in this run"));
+}
+
+#[test]
+fn work_that_lasts_and_ends_while_every_thread_stands_is_possible() {
+    let story = Story::new();
+    story.launch(0, "spin", 0).first_use("k", MS).synchronize(0, 2 * MS, 400 * MS);
+    assert_eq!(story.weighed(), Some((Confidence::Possible, String::new())));
+    // The same name elsewhere, where nothing was submitted behind it, says no more.
+    let story = Story::new();
+    story.launch(0, "spin", 0).synchronize(0, MS, 400 * MS);
+    story.launch(0, "spin", 500 * MS).first_use("k", 501 * MS).launch(1, "other", 502 * MS);
+    story.synchronize(0, 503 * MS, MS);
+    assert_eq!(story.weighed(), Some((Confidence::Possible, String::new())));
+    // Another rank may have ended it.
+    let story = Story::of_rank("3");
+    story.launch(0, "spin", 0).first_use("k", MS).synchronize(0, 2 * MS, 400 * MS);
+    assert_eq!(story.weighed(), likely("kernel spin was waited for 400 ms"));
+    // A thread acts, so that it may have ended it.
+    let story = Story::new();
+    story.launch(0, "spin", 0).first_use("k", MS).synchronize(0, 2 * MS, 400 * MS);
+    let other = story.job.thread(101, "other");
+    story.job.make(other, &submit("cuEventRecord", story.job.stream(0x53), BEGIN + 350 * MS), 1_000, 0);
+    assert_eq!(story.weighed().map(|(confidence, _)| confidence), Some(Confidence::Likely));
 }
 
 #[test]
@@ -146,6 +183,23 @@ fn a_wait_for_a_value_makes_it_likely_unless_it_is_satisfied() {
         story.job.make(story.main, &wait(waiting, 0x100, 7, BEGIN + MS), 100, 0);
         story.first_use("k", 2 * MS).launch(1, "other", 3 * MS);
         assert_eq!(story.weighed(), expect, "{is_written}");
+    }
+}
+
+#[test]
+fn a_wait_that_ended_beside_a_first_use_waited_for_no_later_work() {
+    for (writes_later, expect) in [(false, Confidence::Possible), (true, Confidence::Likely)] {
+        let story = Story::new();
+        let [waiting, writing] = story.streams;
+        story.job.make(story.main, &wait(waiting, 0x100, 7, BEGIN + MS), 100, 0);
+        story.first_use("k", 2 * MS).launch(1, "other", 3 * MS);
+        if writes_later {
+            let raw = RawPayload::memory_operation(0x100, 7, 0);
+            let write = Record { raw, ..submit("cuStreamWriteValue32_v2", writing, BEGIN + 4 * MS) };
+            story.job.make(story.main, &write, 100, 0);
+        }
+        story.synchronize(0, 5 * MS, MS).synchronize(1, 7 * MS, MS);
+        assert_eq!(story.weighed().map(|(confidence, _)| confidence), Some(expect), "{writes_later}");
     }
 }
 

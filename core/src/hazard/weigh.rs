@@ -5,11 +5,16 @@
 //! | a collective or an exchange in flight, an unsatisfied wait for a value, a host function, a grid that is resident at once beside others, or an event wait behind one of these | likely |
 //! | work in flight that lasted [`LONG_IN_FLIGHT_NANOS`], in this place or under the same name in another | likely |
 //! | work in flight that outlasted a silence, and ended with the next submission | likely |
+//! | work in flight that lasted, and ended while every thread had stood in a call for [`LONG_IN_FLIGHT_NANOS`], beside a load that holds back later work | possible |
+//! | beside a kernel's load, a wait for a value that ended though nothing submitted writes that | possible |
 //! | all work in flight ended before the next submission of any thread | refuted |
 //! | nothing of that | possible |
 //!
 //! A collective of a process's only communicator is no reason: all its ranks submit the same collectives in the same order, so it waits for nothing
 //! that this process submits behind it. Its length says nothing either, because it lasts as long as other ranks are late.
+//!
+//! Work that ended while every thread stood in a call has waited for none of them, unless another rank ended it. Behind a kernel's load no later work could
+//! end a wait: the host did, or a kernel that was submitted before, and the load holds up neither.
 //!
 //! A refutation is about submissions. No record shows the stores of the host, so a wait for a value, and work that lasts, stay likely.
 //!
@@ -84,6 +89,14 @@ struct Ending {
 struct Waits {
     what: Option<String>,
     because: String,
+    by: By,
+}
+
+#[derive(Clone, Copy)]
+enum By {
+    Kind,
+    Time,
+    Value(ValueWait),
 }
 
 struct Case {
@@ -128,6 +141,7 @@ pub struct Weigher<'r, S: Source> {
     weighed: HashMap<String, Weighed>,
     lasted: HashSet<String>,
     has_one_communicator: bool,
+    is_a_rank: bool,
 }
 
 impl<'r, S: Source> Weigher<'r, S> {
@@ -136,6 +150,7 @@ impl<'r, S: Source> Weigher<'r, S> {
         Self {
             recording,
             has_one_communicator: made.count() == 1,
+            is_a_rank: !recording.rank().is_empty(),
             proofs: Proofs::default(),
             images: Images::default(),
             streams: HashMap::default(),
@@ -304,7 +319,7 @@ impl<'r, S: Source> Weigher<'r, S> {
             // A full queue takes the next operation when its first one ends.
             let what = self.named(&noted);
             let because = format!("{what} held the full queue for {} ms", ms(noted.held().unwrap_or(0)));
-            case.stands(Waits { what: None, because });
+            case.stands(Waits { what: None, because, by: By::Time });
         }
         if self.cases.len() == MOST_CASES {
             let oldest = self.cases.remove(0);
@@ -344,12 +359,12 @@ impl<'r, S: Source> Weigher<'r, S> {
                     let what = operation.entry_point.info().base().to_owned();
                     let because =
                         format!("{what} on stream {number} waits for a value that nothing submitted by then writes");
-                    case.stands(Waits { what: Some(what), because });
+                    case.stands(Waits { what: Some(what), because, by: By::Value(wait) });
                 }
                 Is::AtOnce if case.streams.len() > 1 => {
                     if let Some(what) = self.name(operation.function, operation.meant_at) {
                         let because = format!("kernel {what} on stream {number} starts as a whole, beside other work");
-                        case.finds(Waits { what: Some(what), because });
+                        case.finds(Waits { what: Some(what), because, by: By::Kind });
                     }
                 }
                 Is::Graph(graph) => self.looks_into(case, graph, operation, number),
@@ -381,7 +396,7 @@ impl<'r, S: Source> Weigher<'r, S> {
             case.is_beside_peers = true;
             if !self.has_one_communicator || is_transfer(&name) {
                 let because = format!("kernel {name} on stream {stream} waits for its peers");
-                case.finds(Waits { what: Some(name), because });
+                case.finds(Waits { what: Some(name), because, by: By::Kind });
             }
         } else if case.beside.len() < MOST_BESIDE && !case.beside.contains(&name) {
             case.beside.push(name);
@@ -399,7 +414,7 @@ impl<'r, S: Source> Weigher<'r, S> {
         if lasted >= LONG_IN_FLIGHT_NANOS {
             let what = self.named(noted);
             let because = format!("{what} had been in flight for {} ms", ms(noted.at - newest.at));
-            case.stands(Waits { what: None, because });
+            case.stands(Waits { what: None, because, by: By::Time });
         }
     }
 
@@ -413,7 +428,7 @@ impl<'r, S: Source> Weigher<'r, S> {
             let lasts = last_seen.saturating_sub(call.entered);
             if lasts >= LONG_LOAD_NANOS && !self.images.compiles(&call) {
                 let because = format!("the call had not returned after {} ms", ms(lasts));
-                case.stands(Waits { what: None, because });
+                case.stands(Waits { what: None, because, by: By::Time });
             }
         }
     }
@@ -452,7 +467,10 @@ impl<'r, S: Source> Weigher<'r, S> {
         let is_of_interest = lasts || stood_for >= SILENCE_NANOS;
         let alone = timed().next().filter(|_| is_of_interest && count == 1 + own);
         let alone = alone.and_then(|(_, operation)| name(operation));
-        if let (true, Some(name)) = (lasts && long == LONG_IN_FLIGHT_NANOS, &alone) {
+        let by_itself = lasts && self.nobody_acted(at);
+        if let (true, Some(name)) =
+            (lasts && long == LONG_IN_FLIGHT_NANOS && !(by_itself && self.nothing_came(&ended)), &alone)
+        {
             if self.lasted.len() < MOST_NAMES {
                 self.lasted.insert(name.clone());
             }
@@ -471,17 +489,22 @@ impl<'r, S: Source> Weigher<'r, S> {
                 continue;
             }
             let what = alone.clone().unwrap_or_else(|| "the work in flight".to_owned());
-            if lasts {
+            if case.has_ended() {
+                case.retracts_a_wait(&self.writes);
+            }
+            if by_itself && case.holds_back_later_work() {
+                case.ended_by_itself();
+            } else if lasts {
                 let because = match &alone {
                     Some(name) => format!("kernel {name} was waited for {} ms", ms(each)),
                     None => format!("one of the {count} operations in flight lasted {} ms or longer", ms(each)),
                 };
-                case.stands(Waits { what: None, because });
+                case.stands(Waits { what: None, because, by: By::Time });
             } else if let (Some((next, call)), Some(since)) = (case.next, stood) {
                 let silence = next.saturating_sub(case.noted.at.max(since));
                 if silence >= SILENCE_NANOS && next < at && (at - next) <= silence / PART_OF_SILENCE {
                     let because = format!("{what} stood for {} ms, and ended when {call} was called", ms(silence));
-                    case.stands(Waits { what: None, because });
+                    case.stands(Waits { what: None, because, by: By::Kind });
                 }
             }
         }
@@ -492,6 +515,24 @@ impl<'r, S: Source> Weigher<'r, S> {
                 self.ends(&Ending { proven, stood: None, long, own: 0 }, events - 1);
             }
         }
+    }
+
+    /// Whether each thread had stood in a call for long by then, so that none of them ended what ended then.
+    fn nobody_acted(&self, until: Nanos) -> bool {
+        let stood = |call: &Record| {
+            call.entered + LONG_IN_FLIGHT_NANOS <= until && (call.returned == 0 || call.returned >= until)
+        };
+        !self.is_a_rank && !self.calls.is_empty() && self.calls.values().all(stood)
+    }
+
+    /// Whether nothing that started was submitted behind the first of the operations that have ended.
+    fn nothing_came(&self, ended: &[(u32, Operation)]) -> bool {
+        let ended = || ended.iter().map(|(_, operation)| operation.at);
+        let first = ended().min().unwrap_or_default();
+        let loads = self.cases.iter().filter(|case| case.holds_back_later_work()).map(|case| case.noted.at);
+        let held_back = loads.filter(|at| *at > first).min().unwrap_or(Nanos::MAX);
+        let in_flight = self.streams.values().flat_map(|stream| &stream.operations).map(|operation| operation.at);
+        !in_flight.chain(ended()).any(|at| at > first && at < held_back)
     }
 
     fn settle(&mut self, is_over: impl Fn(&Case) -> bool) {
@@ -509,7 +550,7 @@ impl<'r, S: Source> Weigher<'r, S> {
         if let (None, Some((at, _))) = (&found, host_functions.first()) {
             let what = "a host function".to_owned();
             let because = format!("{what} was in flight, submitted at {}", crate::diagnose::messages::time(*at));
-            found = Some(Waits { what: Some(what), because });
+            found = Some(Waits { what: Some(what), because, by: By::Kind });
         }
         let weighed = self.weighed.entry(key).or_default();
         if is_refuted {
@@ -548,8 +589,28 @@ impl Case {
     }
 
     fn stands(&mut self, found: Waits) {
-        if !std::mem::replace(&mut self.stands, true) {
+        if !std::mem::replace(&mut self.stands, true) || self.found.is_none() {
             self.found = Some(found);
+        }
+    }
+
+    /// Until the work in flight has ended, nothing that is submitted later starts.
+    fn holds_back_later_work(&self) -> bool {
+        matches!(self.noted.code, Code::LG101 | Code::LG102 | Code::LG107 | Code::LG108)
+            && !self.noted.flags.says(Flags::PREVENTED)
+    }
+
+    /// It lasted, and is no more than possible: that others would have ended it.
+    fn ended_by_itself(&mut self) {
+        self.stands = true;
+        self.found.take_if(|found| matches!(found.by, By::Time));
+    }
+
+    /// The wait has ended though no submitted write ends it.
+    fn retracts_a_wait(&mut self, writes: &VecDeque<ValueWrite>) {
+        if self.noted.code == Code::LG101 && self.holds_back_later_work() {
+            let unwritten = |wait: &ValueWait| !writes.iter().any(|write| write.ends(wait));
+            self.found.take_if(|found| matches!(&found.by, By::Value(wait) if unwritten(wait)));
         }
     }
 

@@ -1,6 +1,6 @@
 // A kernel is used for the first time on one stream while a kernel of a second runs on another. The load puts a barrier
 // behind that, which ends.
-// hazard: LG101 call=cuLaunchKernel kernel=step stream=non-blocking
+// hazard: LG101 call=cuLaunchKernel kernel=step stream=non-blocking confidence=possible
 // env: LAZYGUARD_PRELOAD=off
 // card: yes
 #include "../corpus.hpp"

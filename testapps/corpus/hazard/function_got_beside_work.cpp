@@ -1,6 +1,6 @@
 // A function of a module is got while a kernel of a second runs and another stream has been used: to get it is to load it,
 // with the barrier that comes of that, though nothing is launched.
-// hazard: LG101 call=cuModuleGetFunction kernel=step stream=none
+// hazard: LG101 call=cuModuleGetFunction kernel=step stream=none confidence=possible
 // env: LAZYGUARD_PRELOAD=off
 // card: yes
 #include "../corpus.hpp"

@@ -1,6 +1,6 @@
 // A loaded kernel that needs more local memory a thread than any before it is launched while a kernel of a second runs on
 // another stream: the launch waits for that before local memory can be made larger.
-// hazard: LG107 call=cuLaunchKernel kernel=many_locals stream=non-blocking
+// hazard: LG107 call=cuLaunchKernel kernel=many_locals stream=non-blocking confidence=possible
 // card: yes
 #include "../corpus.hpp"
 

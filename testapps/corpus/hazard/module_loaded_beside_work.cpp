@@ -1,6 +1,6 @@
 // A module is loaded while a kernel of a second runs: the call waits for that to end, and so would other threads that need the
 // context.
-// hazard: LG102 call=cuModuleLoadData kernel=- stream=none
+// hazard: LG102 call=cuModuleLoadData kernel=- stream=none confidence=possible
 // card: yes
 #include "../corpus.hpp"
 

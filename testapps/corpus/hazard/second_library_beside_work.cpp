@@ -1,6 +1,6 @@
 // The first kernel of a second library is launched while a kernel of the first runs for a second on another stream: the library
 // is brought into the context, and the launch waits for that to end.
-// hazard: LG102 call=cuLaunchKernel kernel=other_step stream=non-blocking
+// hazard: LG102 call=cuLaunchKernel kernel=other_step stream=non-blocking confidence=possible
 // env: LAZYGUARD_PRELOAD=off
 // card: yes
 #include "../corpus.hpp"
