@@ -46,11 +46,11 @@ impl Story {
     }
 
     /// A thread that may act, since it stands in no call.
-    fn beside_another_thread(&self) -> &Self {
+    fn beside_another_thread(&self) -> u32 {
         let function = self.job.function("earlier");
         let other = self.job.thread(101, "other");
         self.job.make(other, &launch(self.job.stream(0x53), function, BEGIN - MS), 1_000, 0);
-        self
+        other
     }
 
     fn synchronize(&self, stream: usize, at: u64, took: u64) -> &Self {
@@ -140,6 +140,11 @@ fn work_that_lasts_and_ends_while_every_thread_stands_is_possible() {
     story.launch(0, "spin", 0).synchronize(0, MS, 400 * MS);
     story.launch(0, "spin", 500 * MS).first_use("k", 501 * MS).launch(1, "other", 502 * MS);
     story.synchronize(0, 503 * MS, MS);
+    assert_eq!(story.weighed(), Some((Confidence::Possible, String::new())));
+    // A thread that has ended acts no more.
+    let story = Story::new();
+    story.job.tracker.end_thread(story.beside_another_thread(), BEGIN);
+    story.launch(0, "spin", 0).first_use("k", MS).synchronize(0, 2 * MS, 400 * MS);
     assert_eq!(story.weighed(), Some((Confidence::Possible, String::new())));
     // Another rank may have ended it.
     let story = Story::of_rank("3");

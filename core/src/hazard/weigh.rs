@@ -517,12 +517,16 @@ impl<'r, S: Source> Weigher<'r, S> {
         }
     }
 
-    /// Whether each thread had stood in a call for long by then, so that none of them ended what ended then.
+    /// Whether each thread had stood in a call for long by then, or had ended, so that none of them ended what ended then.
     fn nobody_acted(&self, until: Nanos) -> bool {
-        let stood = |call: &Record| {
-            call.entered + LONG_IN_FLIGHT_NANOS <= until && (call.returned == 0 || call.returned >= until)
+        let long_before = |time: Nanos| time + LONG_IN_FLIGHT_NANOS <= until;
+        let stood = |call: &Record| long_before(call.entered) && (call.returned == 0 || call.returned >= until);
+        let ended = |thread: u32, call: &Record| {
+            let mut of_number = self.recording.threads().iter().filter(|seen| seen.thread == thread);
+            of_number.any(|seen| seen.ended >= call.returned && seen.ended != 0 && long_before(seen.ended))
         };
-        !self.is_a_rank && !self.calls.is_empty() && self.calls.values().all(stood)
+        let cannot_act = |(thread, call): (&u32, &Record)| stood(call) || ended(*thread, call);
+        !self.is_a_rank && !self.calls.is_empty() && self.calls.iter().all(cannot_act)
     }
 
     /// Whether nothing that started was submitted behind the first of the operations that have ended.
