@@ -92,8 +92,7 @@ fn check(name: &str, program: &Program, mode: Mode) -> Found {
 }
 
 fn judge(orders: &Orders, hazards: &[Json]) -> Found {
-    let likely: Vec<_> =
-        hazards.iter().filter(|hazard| hazard["confidence"] != "possible").map(|hazard| in_short(hazard)).collect();
+    let likely: Vec<_> = hazards.iter().filter(|hazard| hazard["confidence"] != "possible").map(in_short).collect();
     match (likely.is_empty(), hazards.is_empty(), orders.hangs()) {
         (false, _, true) => Found::Good(TRUE),
         (false, _, false) => Found::Bad(FALSE, likely.join("; ")),
