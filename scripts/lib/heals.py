@@ -57,6 +57,8 @@ def how_it_ended(outcome, since):
 def run(fault, act):
     environment = guard.clean_environment()
     environment["STEP_LIMIT_S"] = str(LIMIT_S if act == "limit" else NEVER_S)
+    # Longer than the limit; and under an act as long as a rank that comes back in time.
+    environment["STANDS_S"] = "60" if act == "limit" else "15"
     with Scratch() as scratch:
         out, started, reported = scratch.path / "run", time.monotonic(), []
 

@@ -228,6 +228,26 @@ fn many_first_uses_beside_a_collective_are_one_cause() {
 }
 
 #[test]
+fn a_collective_on_the_only_communicator_of_a_process_is_no_reason_whatever_ranks_of_it_are_there() {
+    for (ids, expect) in [
+        (&[7][..], Confidence::Possible),
+        (&[7, 7], Confidence::Possible),
+        (&[7, 8], Confidence::Likely),
+        (&[0, 0], Confidence::Likely),
+    ] {
+        let story = Story::new();
+        let communicators = story.job.tracker.communicators();
+        for (rank, id) in (0..).zip(ids) {
+            let one = communicators.begin(*id, 1).unwrap();
+            one.set_rank(rank, 2);
+            communicators.made(one, 0x100 + u64::from(rank), 2);
+        }
+        story.launch(0, "ncclDevKernel_Broadcast_RING_LL", 0).first_use("k", MS);
+        assert_eq!(story.weighed().map(|(confidence, _)| confidence), Some(expect), "{ids:?}");
+    }
+}
+
+#[test]
 fn an_event_wait_behind_a_collective_can_wait_as_it_can() {
     let story = Story::new();
     let [one, two] = story.streams;

@@ -11,7 +11,7 @@
 //! | nothing of that | possible |
 //!
 //! A collective of a process's only communicator is no reason: all its ranks submit the same collectives in the same order, so it waits for nothing
-//! that this process submits behind it. Its length says nothing either, because it lasts as long as other ranks are late.
+//! that this process submits behind it. That holds for each of several ranks in a process. Its length says nothing either, because it lasts as long as other ranks are late.
 //!
 //! Work that ended while every thread stood in a call has waited for none of them, unless another rank ended it. Behind a kernel's load no later work could
 //! end a wait: the host did, or a kernel that was submitted before, and the load holds up neither.
@@ -147,9 +147,11 @@ pub struct Weigher<'r, S: Source> {
 impl<'r, S: Source> Weigher<'r, S> {
     pub fn new(recording: &'r Recording<S>) -> Self {
         let made = recording.communicators().iter().filter(|one| one.handle != 0 || one.id != 0);
+        // Ranks of one communicator have one id.
+        let ids: HashSet<(u64, u64)> = made.map(|one| (one.id, if one.id == 0 { one.handle } else { 0 })).collect();
         Self {
             recording,
-            has_one_communicator: made.count() == 1,
+            has_one_communicator: ids.len() == 1,
             is_a_rank: !recording.rank().is_empty(),
             proofs: Proofs::default(),
             images: Images::default(),

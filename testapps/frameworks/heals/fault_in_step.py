@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 FAULT, STEPS, FAULTY_STEP = sys.argv[1], 10, 5
 LIMIT = datetime.timedelta(seconds=float(os.environ["STEP_LIMIT_S"]))
-SLEEP_S, STANDS_S = 20, 60
+SLEEP_S, STANDS_S = 20, float(os.environ["STANDS_S"])
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 device = torch.device("cuda", rank)
 torch.cuda.set_device(device)
