@@ -36,7 +36,7 @@ pub(super) fn say_what_is_beside(guard: &'static Guard, told: &mut HangReport, m
     told.places.append(&mut later.places);
     keep(guard, told);
     if let Some(reported) = lock(&guard.reports.open).as_mut() {
-        reported.report = told.clone();
+        reported.report = told.copied();
     }
 }
 
@@ -47,7 +47,7 @@ pub(super) fn name_the_late(guard: &Guard, told: &HangReport, is_new: bool) {
     }
     keep(guard, told);
     if let Some(reported) = lock(&guard.reports.open).as_mut() {
-        reported.report = told.clone();
+        reported.report = told.copied();
     }
 }
 

@@ -427,7 +427,7 @@ impl Watch {
             // From now on, an exit says that it is over.
             let mut open = lock(&guard.reports.open);
             guard.reports.write(&report, slow.as_ref());
-            *open = Some(Reported { report: report.clone(), waiting: waiting.clone() });
+            *open = Some(Reported { report: report.copied(), waiting: waiting.clone() });
         }
         if report.status == Status::Hang {
             // The child may take long.
@@ -437,7 +437,7 @@ impl Watch {
         guard.reports.write_stacks(&report, slow.as_ref());
         keep(guard, &report);
         if let Some(reported) = lock(&guard.reports.open).as_mut() {
-            reported.report = report.clone();
+            reported.report = report.copied();
         }
         let now = guard.now();
         self.incident = Some(Incident {

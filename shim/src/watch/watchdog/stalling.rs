@@ -129,7 +129,7 @@ impl Watch {
             // From now on, an exit says that it is over.
             let mut open = lock(&guard.reports.open);
             guard.reports.write_in_a_line(&report);
-            *open = Some(Reported { report: report.clone(), waiting: Vec::new() });
+            *open = Some(Reported { report: report.copied(), waiting: Vec::new() });
         }
         if status == Status::Stalled {
             on_hang::act(guard, &mut self.commands, &report, (ON_STALL, &guard.settings.on_stall));
