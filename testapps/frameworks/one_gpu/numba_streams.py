@@ -2,12 +2,7 @@
 # code: none
 # needs: numba numba_cuda numpy
 import numpy
-
-# numba-cuda still looks for a name that NumPy 2.5 has no more.
-if not hasattr(numpy, "row_stack"):
-    numpy.row_stack = numpy.vstack
-
-from numba import cuda, float32  # noqa: E402
+from numba import cuda, float32
 
 
 @cuda.jit
