@@ -207,6 +207,14 @@ pub(super) fn fix_by_its_end(path: &Path<'_>) -> String {
     }
 }
 
+impl WaitSeen {
+    /// `stream 1 waits for memory at 0x10 to be >= 1, and no submitted operation writes that`. `None` where one does, or it is over.
+    pub fn unwritten(&self) -> Option<String> {
+        let is_open = !self.is_over() && self.satisfying_writes.is_empty() && self.fills.is_empty();
+        is_open.then(|| format!("{} waits {}", self.stream, unwritten(self)))
+    }
+}
+
 pub(super) fn unwritten(wait: &WaitSeen) -> String {
     let counts = |write: &&NewestWrite| write.stream != wait.stream.number || write.at < wait.at;
     let newest = wait.newest_write.as_ref().filter(counts).and_then(|write| write.value);

@@ -1,6 +1,5 @@
 //! Waits for values in memory, and the writes that may satisfy them.
 
-use super::messages;
 use super::operation::StreamRef;
 use crate::api::{Call, Condition, EntryPoint, Stores, ValueWait, ValueWrite};
 use crate::Nanos;
@@ -50,12 +49,6 @@ impl WaitSeen {
         let has_run = |write: &WriteSeen| !write.outstanding || write.stream == self.stream.number;
         let mut writes = self.satisfying_writes.iter().chain(&self.fills);
         self.satisfied || writes.any(has_run) && self.holds.is_none()
-    }
-
-    /// `stream 1 waits for memory at 0x10 to be >= 1, and no submitted operation writes that`. `None` where one does, or it is over.
-    pub fn unwritten(&self) -> Option<String> {
-        let is_open = !self.is_over() && self.satisfying_writes.is_empty() && self.fills.is_empty();
-        is_open.then(|| format!("{} waits {}", self.stream, messages::unwritten(self)))
     }
 }
 

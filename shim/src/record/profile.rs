@@ -236,7 +236,7 @@ impl Notes {
 
     /// Notes the loads that do not end, or go ahead for long of a program that has not asked; and that what the program has loaded since ends. Work in flight
     /// explains a load of the program's: that code is loaded ahead. The begin of a load ahead is noted at once, and its end takes that back: the process may be
-    /// ended meanwhile. Where it has hung until then, a load of the program's that ends takes nothing back: the next run would hang again.
+    /// ended meanwhile. After a hang, a load of the program's that ends takes nothing back: the next run would hang again.
     pub fn look(&self, process: &Process, ahead: &UnderWay, has_hung: bool) {
         let now = process.now();
         let long = match process.settings.hang_after_nanos {

@@ -369,7 +369,7 @@ impl Watch {
         incident.next = now + pause;
     }
 
-    /// Each query may show progress. What was found of a stream at rest counts for the patience, which the next look comes before.
+    /// Each query may show progress. An answer about a stream at rest counts for the patience, which the next look comes before.
     fn is_to_ask(&self, incident: &Incident, report: &HangReport, now: Nanos) -> bool {
         let is_old = now.saturating_sub(incident.asked) >= self.guard.settings.patience_nanos() / 2;
         incident.waiting.is_empty() || report.status == Status::Slow || is_old
