@@ -182,9 +182,10 @@ impl<'a> Job<'a> {
         Some(Holder { rank, why: in_words(verdict), first })
     }
 
-    /// Whether a rank without a wait stands in a kernel of NCCL's: all other ends of it have been called.
+    /// Whether a rank without a wait stands in a kernel of NCCL's: all other ends of it have been called. One that is slow has no verdict yet.
     fn is_met(&self, rank: u64) -> bool {
-        let process = self.ranks.get(&rank).filter(|process| culprit(process).is_some());
+        let stands = |process: &Process| culprit(process).is_some() || process.waits_for_late_ranks().is_some();
+        let process = self.ranks.get(&rank).filter(|process| stands(process));
         process.and_then(|process| calls(process)).is_some_and(|calls| calls.complete)
     }
 

@@ -5,7 +5,7 @@ use crate::judge::ranks::compare;
 use crate::judge::stood::{Course, Stood};
 use crate::judge::test_samples::hanging_in;
 use lazyguard_core::api::{EntryPoint, StreamKind};
-use lazyguard_core::diagnose::{Code, Culprit, OperationSeen, StreamRef};
+use lazyguard_core::diagnose::{Code, Culprit, LateSeen, OperationSeen, StreamRef};
 use lazyguard_core::report::DumpReport;
 use lazyguard_core::trace::Communication;
 use serde_json::json;
@@ -397,10 +397,20 @@ fn a_rank_that_waits_in_a_collective_which_all_have_called_is_not_behind_in_the_
         operations.insert(0, OperationSeen { at: 15, ..operations[0].clone() });
         process
     };
-    let blocked = hangs(rank(0, called(0, 2)), Code::LG203);
-    let told = sentence(&[blocked, stands(1, 1), stands(2, 2)]);
+    let slow = |number: u64, collectives| {
+        let mut process = stands(number, collectives);
+        let Some(Stood::Hang(hang)) = process.stood.take() else { panic!("it stands") };
+        let mut report = hang.clone();
+        (report.verdicts, report.snapshot.late) = (Vec::new(), Some(LateSeen { most_nanos: 1, ranks: Vec::new() }));
+        process.stood = Some(Stood::Slow(report));
+        process
+    };
     let all = "all its ranks have called the collective or transfer in which rank 1 waits, and";
-    assert!(told.starts_with(&format!("{all} rank 0 is blocked by itself: LG203")), "{told}");
+    for one in [stands(1, 1), slow(1, 1)] {
+        let blocked = hangs(rank(0, called(0, 2)), Code::LG203);
+        let told = sentence(&[blocked, one, stands(2, 2)]);
+        assert!(told.starts_with(&format!("{all} rank 0 is blocked by itself: LG203")), "{told}");
+    }
     // No other reason is known.
     let behind = "rank 1 has not called collective 2 of communicator 0";
     let told = sentence(&[stands(0, 2), stands(1, 1), stands(2, 2)]);
