@@ -34,8 +34,15 @@ pub struct Hold<'a> {
 }
 
 impl<'a> Schedule<'a> {
-    /// `None`: it is none, or was cut off.
-    pub fn parse(text: &'a str) -> Option<Self> {
+    /// # Errors
+    ///
+    /// In words: it is none, or was cut off, or is larger than [`MOST_BYTES`].
+    pub fn parse(text: &'a str) -> Result<Self, &'static str> {
+        let text = Some(text).filter(|text| text.len() as u64 <= MOST_BYTES);
+        text.and_then(Self::whole).ok_or("it is no schedule of lazyguard explore, or was cut off")
+    }
+
+    fn whole(text: &'a str) -> Option<Self> {
         let mut lines = text.strip_suffix('\n')?.lines().filter(|line| !line.starts_with('#'));
         let budget = lines.next()?.strip_prefix("budget ")?.parse().ok()?;
         Some(Self { budget, holds: lines.map(Hold::parse).collect::<Option<_>>()? })
@@ -69,8 +76,8 @@ mod tests {
         let call = "cuMemFree@218%loader#1";
         let first = Hold { rank: None, most: 7, call, until: Some("cuStreamWaitValue32@806%main#2") };
         let second = Hold { rank: Some("1"), most: 8, call, until: None };
-        assert_eq!(Schedule::parse(WHOLE), Some(Schedule { budget: 9, holds: vec![first, second] }));
-        assert_eq!(Schedule::parse("budget 0\n"), Some(Schedule::default()));
+        assert_eq!(Schedule::parse(WHOLE), Ok(Schedule { budget: 9, holds: vec![first, second] }));
+        assert_eq!(Schedule::parse("budget 0\n"), Ok(Schedule::default()));
         let with_words = format!("# hangs when thread loader's cuMemFree comes late\n{WHOLE}");
         assert_eq!(Schedule::parse(&with_words), Schedule::parse(WHOLE));
     }
@@ -79,7 +86,7 @@ mod tests {
     fn a_part_that_means_nothing_makes_it_none() {
         for end in 0..WHOLE.len() {
             let is_whole_line = WHOLE[..end].ends_with('\n');
-            assert_eq!(Schedule::parse(&WHOLE[..end]).is_some(), is_whole_line, "cut off at {end}");
+            assert_eq!(Schedule::parse(&WHOLE[..end]).is_ok(), is_whole_line, "cut off at {end}");
         }
         for (from, to) in
             [("budget 9", "budget -5"), ("budget 9", "budget 99999999999999999999999"), ("budget", "budge")]
@@ -92,7 +99,7 @@ mod tests {
                 ])
                 .chain([("hold * 7", "hold"), ("\nhold 1", "\n\nhold 1"), ("budget 9\n", "")])
         {
-            assert_eq!(Schedule::parse(&WHOLE.replacen(from, to, 1)), None, "{from:?} is {to:?}");
+            assert!(Schedule::parse(&WHOLE.replacen(from, to, 1)).is_err(), "{from:?} is {to:?}");
         }
     }
 }

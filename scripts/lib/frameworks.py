@@ -25,6 +25,7 @@ from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
 
 import guard
+import hazards
 import recordings
 import spare_time
 from checks import Row, Scratch, as_data, judge, verdict_codes
@@ -148,15 +149,13 @@ def says_nothing(report):
     return {}, [f"said {verdict['code']}" for verdict in first_verdicts(report)]
 
 
-def hazards_that_fail(folder, scratch):
+def hazards_that_fail(folder):
     """The hazards of a run for which `--fail-on hazard` would fail a program that ends well; none of one that has not been recorded."""
     if not any(folder.rglob("trace.lgt")):
         return []
-    outcome = scratch.run([guard.COMMAND, "report", folder, "--hazards", "--format", "json"], guard.clean_environment(), LIMIT_S)
-    try:
-        found = json.loads(outcome.stdout)["hazards"]
-    except (ValueError, KeyError):
-        return [f"no hazards can be read: {outcome.stderr[-300:]}"]
+    found = hazards.reported(folder)
+    if found is None:
+        return ["no report of hazards"]
     return [f"{hazard['code']} ({hazard['confidence']}) {hazard['kernel'] or hazard['call']}: {hazard['because']}" for hazard in found
             if hazard["confidence"] != "possible" and not hazard["prevented"]]
 
@@ -173,7 +172,7 @@ def ending(title, program, command, rounds, keep):
             # A folder for each process.
             settings = guard.guarded(HANG_AFTER=program.hang_after, OUT=str(out / "%p") if keep else str(out))
             kept.append(scratch.run(command(), with_own_caches(settings, scratch), LIMIT_S))
-            faults += [f"said {code}" for code in verdict_codes(out)] + hazards_that_fail(out, scratch)
+            faults += [f"said {code}" for code in verdict_codes(out)] + hazards_that_fail(out)
             if keep and round_ == 0:
                 faults += recordings.keep(program, out, keep, scratch, says_nothing)
     printed = [(sorted(outcome.stdout.splitlines()), outcome.code) for outcome in bare + kept]

@@ -50,6 +50,11 @@ def written_down(folder):
 def recorded(folder):
     """The hazards that `lazyguard report` finds in the recording, without the process's file; None where it fails."""
     (folder / "hazards.json").unlink(missing_ok=True)
+    return reported(folder)
+
+
+def reported(folder):
+    """Those that `lazyguard report` says of a folder; None where it fails."""
     try:
         command = [guard.COMMAND, "report", folder, "--hazards", "--format", "json"]
         result = subprocess.run(command, capture_output=True, text=True, timeout=REPORT_LIMIT_S)

@@ -139,14 +139,17 @@ class TheJudgement(unittest.TestCase):
 
     def test_a_program_that_ends_fails_for_a_hazard_that_fails_a_run(self):
         one = {"code": "LG101", "kernel": None, "call": "cuLaunchKernel", "because": "a collective is in flight"}
-        told = lambda *hazards: mock.Mock(run=lambda *_: mock.Mock(stdout=json.dumps({"hazards": hazards}), stderr=""))
         with tempfile.TemporaryDirectory() as folder:
-            of = lambda **more: frameworks.hazards_that_fail(Path(folder), told({**one, "prevented": False, "confidence": "likely", **more}))
+            def fail(told):
+                with mock.patch.object(frameworks.hazards, "reported", lambda _: told):
+                    return frameworks.hazards_that_fail(Path(folder))
+
+            of = lambda **more: fail([{**one, "prevented": False, "confidence": "likely", **more}])
             self.assertEqual(of(), [])
             (Path(folder) / "trace.lgt").touch()
             self.assertEqual(of(), ["LG101 (likely) cuLaunchKernel: a collective is in flight"])
             self.assertEqual(of(confidence="possible") + of(prevented=True), [])
-            self.assertEqual(len(frameworks.hazards_that_fail(Path(folder), mock.Mock(run=lambda *_: mock.Mock(stdout="", stderr="no")))), 1)
+            self.assertEqual(len(fail(None)), 1)
 
     def test_a_program_that_ends_passes_where_all_runs_print_the_same_and_nothing_is_said(self):
         said = "import os\nif 'GUARD' in os.environ: "

@@ -111,10 +111,11 @@ fn show(folder: &Folder, out: &mut Output<'_>) -> Outcome {
         let use_of_it = if *is_used { "used" } else { "not used" };
         write_line!(out, "{id}: last loaded on {}, {use_of_it}", date(*day))?;
     }
-    for id in folder.known.fates.keys().filter(|id| folder.known.is_to_be_avoided(id)) {
-        let why = match folder.known.fates.get(id).map(|fate| fate.course) {
-            Some(Course::Stood) => "a load of it ahead hung",
-            _ => "its newest load did not end, or took long ahead of a run that did not ask for it",
+    for (id, fate) in &folder.known.fates {
+        let why = match fate.course {
+            Course::Good => continue,
+            Course::Stood => "a load of it ahead hung",
+            Course::Bad => "its newest load did not end, or took long ahead of a run that did not ask for it",
         };
         write_line!(out, "{id}: not loaded ahead: {why}")?;
     }

@@ -54,7 +54,7 @@ use crate::words::{exit_code, output, shell_word, Failure};
 use environment::{action_on_hang, host, kills_on_stall, make_root, own_profile, settings_of, variable, variables_of};
 use inherited::Descriptors;
 use lazyguard_core::api::counted;
-use lazyguard_core::schedule::{Schedule, MOST_BYTES};
+use lazyguard_core::schedule::Schedule;
 use lazyguard_core::settings::{self, FolderFacts, Policy, Settings, RUN_OTHER_USERS, RUN_ROOT};
 use options::METRICS;
 use other_users::OtherUsers;
@@ -170,13 +170,9 @@ fn prepare(options: &mut Options, facts: &FolderFacts<'_>) -> Result<Option<Path
 
 /// The library would go on without one that it cannot read.
 fn is_schedule(path: &str) -> Result<(), Failure> {
-    let is_one = |text: &String| text.len() as u64 <= MOST_BYTES && Schedule::parse(text).is_some();
-    let what = match files::read_text(path) {
-        Ok(text) if is_one(&text) => return Ok(()),
-        Ok(_) => "it is no schedule of lazyguard explore, or was cut off".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(Failure::Input(format!("--schedule {path}: {what}")))
+    let text = files::read_text(path).map_err(|error| error.to_string());
+    let is_one = text.and_then(|text| Schedule::parse(&text).map(drop).map_err(str::to_owned));
+    is_one.map_err(|why| Failure::Input(format!("--schedule {path}: {why}")))
 }
 
 /// Starts the threads that write files while the program runs: before it, so that the first sample precedes it. They inherit this thread's

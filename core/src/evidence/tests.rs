@@ -377,26 +377,28 @@ fn a_thread_that_sleeps_between_looks_at_a_flag_lacks_no_processor() {
             Evidence::of(&before, &tree.look(890, Depth::Kernel), SECOND * 3 / 2);
         (class, moves, sentence)
     };
-    for (times, sleeps, how) in [
+    let each = |cases: &[(&str, u32, &str)], expect: (Class, bool, String)| {
+        for (times, sleeps, how) in cases {
+            is(times, *sleeps);
+            assert_eq!(after(), expect, "{how}");
+        }
+    };
+    let looks = [
         ("1900000 1335900000 157", 158, "1 ms apart"),
         ("20000000 1421400000 1031", 1031, "0.1 ms apart"),
         ("107300000 1023800000 5011", 5011, "0.1 ms apart"),
         ("24100000 1138700000 890", 889, "in Python"),
         ("10400000 1235700000 279", 267, "in Python, with turns that were too short"),
-    ] {
-        is(times, sleeps);
-        assert_eq!(after(), told(Class::Rests, "sleeps until a time"), "{how}");
-    }
-    for (times, sleeps, how) in [
+    ];
+    each(&looks, told(Class::Rests, "sleeps until a time"));
+    let works = [
         ("400700000 1102900000 1754", 0, "without a sleep"),
         ("60800000 1407200000 508", 0, "without a sleep"),
         ("102900000 1066800000 526", 317, "in steps of 0.3 ms"),
         ("339100000 810800000 1380", 335, "in steps of 1 ms"),
         ("31600000 1485800000 53", 0, "with two hundredths"),
-    ] {
-        is(times, sleeps);
-        assert_eq!(after(), (Class::Computes, true, "computes".to_owned()), "{how}");
-    }
+    ];
+    each(&works, (Class::Computes, true, "computes".to_owned()));
     is("29700000 1473900000 134", 66);
     assert_eq!(after().0, Class::Starved, "in steps of 0.3 ms");
     is("2900000 1241900000 238", 0);

@@ -5,7 +5,8 @@
 //! Protocol: the log's thread makes the file, empty. The watchdog writes a line into it when it reports a hang (the time, the machine, the process and its
 //! rank), and once more when it fails its blocked calls: with the word `fail`, or with `revoke:` and the ids of the communicators. The last line wins, and
 //! keeps the former ids. A process whose calls wait for the revokes adds its ranks to the count behind each id. The others' log threads see another line than
-//! before, but for those counts, and answer as they answer the last request for a report ([`super::requests`]). A second line, which begins with `late`, is the question of a rank that waits for its peers: the others say what they do, by files
+//! before, but for those counts, and answer as they answer the last request for a report ([`super::requests`]). A second line, which begins with `late`, is
+//! the question of a rank that waits for its peers: the others say what they do, by files
 //! beside the marker ([`super::statements`]). Each look opens the file: at an open, a network file system asks its server.
 //!
 //! Must not: believe a file that another user can write, or be used on a thread of the program's.
@@ -137,7 +138,7 @@ impl Marker {
 
     pub fn raise(&self, process: u32, rank: &str, fails: bool) {
         self.write(process, rank, |before, since| match revoked_in(before) {
-            Some(ids) if !fails => revoking(&ids),
+            Some((_, ids)) if !fails => revoking(&ids),
             // A process that hangs at the same time must not take that word back.
             _ if fails || is_failure_since(before, since) => FAILS.to_owned(),
             _ => b"\n".to_vec(),
@@ -145,7 +146,7 @@ impl Marker {
     }
 
     pub fn revoked(&self) -> Vec<Acknowledged> {
-        self.read().ok().and_then(|content| revoked_in(parts(&content).0)).unwrap_or_default()
+        self.read().ok().and_then(|content| Some(revoked_in(parts(&content).0)?.1)).unwrap_or_default()
     }
 
     /// So many ranks of this process acknowledge that each of these communicators is to be revoked.
@@ -153,12 +154,11 @@ impl Marker {
         // The others wait longer for one that cannot write.
         let _ = self.rewrite(|content| {
             let (hang, late) = parts(content);
-            let Some(mut all) = revoked_in(hang) else { return content.to_vec() };
+            let Some((head, mut all)) = revoked_in(hang) else { return content.to_vec() };
             for (id, count) in &mut all {
                 *count += ranks.iter().filter(|(own, _)| own == id).map(|(_, more)| more).sum::<u32>();
             }
-            let head = hang.len() - revoked_part(hang).map_or(0, <[u8]>::len);
-            [&hang[..head], &revoking(&all), late].concat()
+            [head, &revoking(&all), late].concat()
         });
     }
 
@@ -175,7 +175,7 @@ impl Marker {
     pub fn raise_revoked(&self, process: u32, rank: &str, ids: &[u64]) {
         self.write(process, rank, |before, since| {
             let recent = Some(before).filter(|before| is_since(before, since)).and_then(revoked_in);
-            let mut all = recent.unwrap_or_default();
+            let mut all = recent.map_or_else(Vec::new, |(_, ids)| ids);
             all.extend(ids.iter().map(|id| (*id, 0)));
             // The first one of an id has its count.
             all.sort_by_key(|(id, count)| (*id, Reverse(*count)));
@@ -271,17 +271,11 @@ fn revoking(ids: &[Acknowledged]) -> Vec<u8> {
     format!("{REVOKES}{}\n", ids.join(",")).into_bytes()
 }
 
-/// That end of a line.
-fn revoked_part(line: &[u8]) -> Option<&[u8]> {
-    let at = line.windows(REVOKES.len()).position(|part| part == REVOKES.as_bytes())?;
-    Some(&line[at..])
-}
-
 /// A line by which its news is known.
 fn without_counts(line: &[u8]) -> Vec<u8> {
-    let (Some(part), Some(ids)) = (revoked_part(line), revoked_in(line)) else { return line.to_vec() };
+    let Some((head, ids)) = revoked_in(line) else { return line.to_vec() };
     let ids: Vec<_> = ids.into_iter().map(|(id, _)| (id, 0)).collect();
-    [&line[..line.len() - part.len()], &revoking(&ids)].concat()
+    [head, &revoking(&ids)].concat()
 }
 
 /// Whether a line is of a process that fails its calls, and as new.
@@ -294,13 +288,14 @@ fn is_since(line: &[u8], since: u64) -> bool {
     at.is_some_and(|at| at >= since)
 }
 
-fn revoked_in(line: &[u8]) -> Option<Vec<Acknowledged>> {
-    let (_, ids) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(REVOKES)?;
+/// The line before the ids, and these with their counts.
+fn revoked_in(line: &[u8]) -> Option<(&[u8], Vec<Acknowledged>)> {
+    let (head, ids) = std::str::from_utf8(line).ok()?.strip_suffix('\n')?.split_once(REVOKES)?;
     let one = |text: &str| {
         let (id, count) = text.split_once('/').unwrap_or((text, "0"));
         Some((u64::from_str_radix(id, 16).ok()?, count.parse().ok()?))
     };
-    ids.split(',').map(one).collect()
+    Some((head.as_bytes(), ids.split(',').map(one).collect::<Option<_>>()?))
 }
 
 fn writing() -> OpenOptions {

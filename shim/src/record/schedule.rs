@@ -70,11 +70,7 @@ impl Schedule {
             standard_error::line(&line);
         };
         let text = files::open(path).and_then(whole).inspect_err(|why| say(why)).ok()?;
-        let read = schedule::Schedule::parse(&text);
-        if read.is_none() {
-            say(&"it is no schedule of lazyguard explore, or was cut off");
-        }
-        let read = read?;
+        let read = schedule::Schedule::parse(&text).inspect_err(|why| say(why)).ok()?;
         let is_own = |hold: &schedule::Hold<'_>| hold.rank.is_none_or(|of| of == rank);
         let hold = |hold: schedule::Hold<'_>| Hold {
             most: hold.most,

@@ -224,10 +224,10 @@ fn tell(guard: &Guard, report: Option<&mut HangReport>, seen: RevokedSeen, becau
 fn revoke(guard: &'static Guard, ids: Option<Vec<u64>>) -> Option<RevokedSeen> {
     let is_new = |one: &Communicator| use_of(one).is_none_or(|own| own.revoked_id.load(Ordering::Relaxed) != one.id());
     let of = |ids: Option<&[u64]>, one: &Communicator| is_new(one) && ids.is_none_or(|ids| ids.contains(&one.id()));
-    let Some(_) = guard.tracker.communicators().with_peers().find(|one| of(ids.as_deref(), one)) else {
+    if !guard.tracker.communicators().with_peers().any(|one| of(ids.as_deref(), &one)) {
         acknowledge(guard, ids.as_deref());
         return None;
-    };
+    }
     if !nccl::can_revoke() {
         return Some(none(guard, "this NCCL has no ncclCommRevoke, which 2.28.7 brought"));
     }

@@ -1,7 +1,7 @@
 //! Whether `lazyguard explore` finds the hang of a program that passes, where another order of its steps hangs, and finds none where no order does.
 
 use crate::campaign::{Case, Results, Tree};
-use crate::foreseen::{waiting, Mapped, ORDERS};
+use crate::foreseen::{orders_of, waiting, Mapped};
 use crate::generate;
 use crate::play::{Mode, Stage};
 use crate::play_jobs::ENDED_FOR_HANG as HANG;
@@ -43,10 +43,7 @@ fn check(name: &str, program: &Program) -> Found {
     if stage.bare().completed().is_none() {
         return Found::Good("stuck");
     }
-    let Some(orders) = stage.orders(0, ORDERS, false).filter(|orders| orders.neither == 0) else {
-        return Found::Bad("oracle", "an order neither ends nor is stuck".to_owned());
-    };
-    judge(orders.hangs(), orders.stuck > 0, &stage.explored())
+    orders_of(&stage).map_or_else(|wrong| wrong, |orders| judge(orders.hangs(), orders.stuck > 0, &stage.explored()))
 }
 
 /// A program that hangs outside the driver may hang in a call, too, where its threads are held.

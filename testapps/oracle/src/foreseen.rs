@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 /// The orders that are tried before a hazard counts as false.
-pub const ORDERS: u64 = 200;
+const ORDERS: u64 = 200;
 
 const TRUE: &str = "a likely hazard, and an order hangs";
 const POSSIBLE: &str = "a possible hazard, and an order hangs";
@@ -31,7 +31,7 @@ impl fmt::Display for Foreseen {
     }
 }
 
-/// Each thread waits for all work at its end: work that nobody waits for may stay stuck, and hangs nothing.
+/// Adds to each thread a wait for the context at its end. Without it, work that is stuck may hang no thread.
 pub(crate) fn waiting(mut program: Program) -> Program {
     let threads: BTreeSet<usize> = program.steps.iter().map(|step| step.thread).collect();
     let wait = |thread| Step { thread, what: "synchronize_context", with: Vec::new() };
@@ -74,6 +74,16 @@ impl Case for Foreseen {
     }
 }
 
+/// The ends of a program in other orders.
+///
+/// # Errors
+///
+/// One does neither: the oracle is wrong.
+pub(crate) fn orders_of(stage: &Stage<'_>) -> Result<Orders, Found> {
+    let orders = stage.orders(0, ORDERS, false).filter(|orders| orders.neither == 0);
+    orders.ok_or_else(|| Found::Bad("oracle", "an order neither ends nor is stuck".to_owned()))
+}
+
 fn check(name: &str, program: &Program, mode: Mode) -> Found {
     let work = Work::new(name);
     let stage = Stage::new(&work, program);
@@ -85,10 +95,7 @@ fn check(name: &str, program: &Program, mode: Mode) -> Found {
         return Found::Good("stuck");
     }
     let hazards = hazards_of(&played.out);
-    let Some(orders) = stage.orders(0, ORDERS, false).filter(|orders| orders.neither == 0) else {
-        return Found::Bad("oracle", "an order neither ends nor is stuck".to_owned());
-    };
-    judge(&orders, hazards.as_array().map_or(&[], Vec::as_slice))
+    orders_of(&stage).map_or_else(|wrong| wrong, |orders| judge(&orders, hazards.as_array().map_or(&[], Vec::as_slice)))
 }
 
 fn judge(orders: &Orders, hazards: &[Json]) -> Found {

@@ -4,7 +4,7 @@ use crate::job::Job;
 use crate::joined::Joined;
 use crate::play::{Mode, THRESHOLD};
 use crate::play_jobs::{Played, Stage, ENDED_FOR_HANG};
-use crate::properties::{Found, AGAIN};
+use crate::properties::{ends_otherwise, says_more, Found, AGAIN};
 use lazyguard_e2e::{Json, Work};
 use std::collections::BTreeSet;
 
@@ -40,12 +40,11 @@ fn judge_completed(stage: &Stage<'_>, mode: Mode, bare: &Played<'_>, (longest, p
     if bare.completed.is_some() && bare.end() != played.end() {
         let as_bare = bare.end();
         if only_guarded(stage, mode, |played| played.end() != as_bare) {
-            let facts = format!("it ends otherwise than bare: {}\nbare: {}", played.outcome, bare.outcome);
-            return Found::Bad("harm", facts);
+            return ends_otherwise(&played.outcome, &bare.outcome);
         }
     }
-    if let Some(line) = played.outcome.stderr.lines().find(|line| !line.starts_with("lazyguard: ")) {
-        return Found::Bad("harm", format!("a line that bare runs do not have: {line}"));
+    if let Some(more) = says_more(&played.outcome) {
+        return more;
     }
     let is_short = u128::from(longest) < THRESHOLD.as_millis();
     if is_short && played.outcome.stderr.contains("lazyguard: HANG") {

@@ -5,7 +5,7 @@ use crate::play_jobs::ENDED_FOR_HANG;
 use crate::program::Program;
 use crate::sight::said_well;
 use crate::truth::Stuck;
-use lazyguard_e2e::{report_of, Json, Work};
+use lazyguard_e2e::{report_of, Json, Outcome, Work};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs;
@@ -69,6 +69,16 @@ fn only_guarded(stage: &Stage<'_>, mode: Mode, so: impl Fn(&Played) -> bool) -> 
     (0..AGAIN).all(|_| !so(&stage.bare()) && !so(&stage.bare_and_loaded()) && so(&stage.guarded(mode, |_, _, _| true)))
 }
 
+pub(crate) fn ends_otherwise(guarded: &Outcome, bare: &Outcome) -> Found {
+    Found::Bad("harm", format!("it ends otherwise than bare: {guarded}\nbare: {bare}"))
+}
+
+/// A line of a run that is not the guard's, and that bare ones do not have.
+pub(crate) fn says_more(guarded: &Outcome) -> Option<Found> {
+    let line = guarded.stderr.lines().find(|line| !line.starts_with("lazyguard: "))?;
+    Some(Found::Bad("harm", format!("a line that bare runs do not have: {line}")))
+}
+
 fn judge_completed(stage: &Stage<'_>, mode: Mode, bare: &Played, played: &Played) -> Found {
     let longest = played.completed().unwrap_or_default();
     // What has consequences has them for what takes long, too: that is what the setting says.
@@ -76,14 +86,11 @@ fn judge_completed(stage: &Stage<'_>, mode: Mode, bare: &Played, played: &Played
     if bare.completed().is_some() && bare.end() != played.end() && !excused {
         let as_bare = bare.end();
         if only_guarded(stage, mode, |played| played.end() != as_bare) {
-            return Found::Bad(
-                "harm",
-                format!("it ends otherwise than bare: {}\nbare: {}", played.outcome, bare.outcome),
-            );
+            return ends_otherwise(&played.outcome, &bare.outcome);
         }
     }
-    if let Some(line) = played.outcome.stderr.lines().find(|line| !line.starts_with("lazyguard: ")) {
-        return Found::Bad("harm", format!("a line that bare runs do not have: {line}"));
+    if let Some(more) = says_more(&played.outcome) {
+        return more;
     }
     if let Some(hang) = played.hang.as_ref().filter(|hang| hang["status"] == "hang") {
         let certain = verdicts(hang).iter().any(|verdict| verdict["confidence"] == "certain");

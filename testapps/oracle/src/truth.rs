@@ -252,8 +252,8 @@ impl Stuck {
         reached.iter().filter(|who| last(who) || in_a_circle(who)).copied().collect()
     }
 
-    /// The work in flight that a report may call the culprit without saying that it guesses: the minimal set, and what nobody outside the program can tell
-    /// from it. That is a kernel that runs and waits for a word, a host function that runs and waits, and a wait for a value that no operation in flight writes.
+    /// The work in flight that a likely or certain verdict may call the culprit: the minimal set, and work that looks alike from outside the program. Such
+    /// work is a kernel that runs and waits for a word, a host function that runs and waits, and a wait for a value that no operation in flight writes.
     pub fn culprits(&self, program: &Program) -> BTreeSet<u64> {
         let minimal = self.minimal();
         let closed = |op: &Op| match program.step_of_line(op.line) {

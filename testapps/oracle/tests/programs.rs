@@ -5,6 +5,7 @@ use lazyguard_oracle::campaign::{check_whole, play, Case, Plan};
 use lazyguard_oracle::play::{Mode, Stage};
 use lazyguard_oracle::properties::Found;
 use lazyguard_oracle::{Job, Program};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -48,41 +49,26 @@ fn are_well<C: Case>(folder: &str, parse: fn(&str) -> Result<C, String>) {
 
 #[test]
 fn new_programs_show_nothing() {
-    let plan = Plan {
-        seed: SEED,
-        first: 0,
-        programs: PROGRAMS,
-        time: BEGUN_WITHIN,
-        beside: 8,
-        mode: None,
-        smaller: false,
-        finds: usize::MAX,
-    };
-    let results = play::<Program>(&plan, |_| {});
-    let finds: Vec<_> = results.finds.iter().map(|find| format!("{}--- {}", find.file(SEED), find.facts)).collect();
-    assert!(finds.is_empty(), "{}", finds.join("\n"));
+    let good = without_a_find::<Program>(PROGRAMS, BEGUN_WITHIN, 8);
     // A generator whose programs all end, or none, shows nothing either.
-    let stuck = results.good.get("stuck").copied().unwrap_or_default();
-    let completed = results.good.get("completed").copied().unwrap_or_default();
-    assert!(stuck >= 5 && completed >= 5, "{:?}", results.good);
+    let stuck = good.get("stuck").copied().unwrap_or_default();
+    let completed = good.get("completed").copied().unwrap_or_default();
+    assert!(stuck >= 5 && completed >= 5, "{good:?}");
 }
 
 #[test]
 fn new_jobs_show_nothing() {
-    let plan = Plan {
-        seed: SEED,
-        first: 0,
-        programs: JOBS,
-        time: JOBS_BEGUN_WITHIN,
-        beside: 4,
-        mode: None,
-        smaller: false,
-        finds: usize::MAX,
-    };
-    let results = play::<Job>(&plan, |_| {});
+    let good = without_a_find::<Job>(JOBS, JOBS_BEGUN_WITHIN, 4);
+    assert!(good.get("stuck").is_some_and(|stuck| *stuck >= 2), "{good:?}");
+}
+
+/// Plays new ones, as many at a time; how many ended how.
+fn without_a_find<C: Case + Send>(programs: u64, time: Duration, beside: usize) -> BTreeMap<&'static str, u64> {
+    let plan = Plan { seed: SEED, first: 0, programs, time, beside, mode: None, smaller: false, finds: usize::MAX };
+    let results = play::<C>(&plan, |_| {});
     let finds: Vec<_> = results.finds.iter().map(|find| format!("{}--- {}", find.file(SEED), find.facts)).collect();
     assert!(finds.is_empty(), "{}", finds.join("\n"));
-    assert!(results.good.get("stuck").is_some_and(|stuck| *stuck >= 2), "{:?}", results.good);
+    results.good
 }
 
 /// The two threads take two locks in two orders.
